@@ -1,0 +1,1 @@
+"""The Memory Service over HTTP: routes, auth, errors. Translates, calls a service, translates back."""

@@ -1,0 +1,1 @@
+"""AG-UI events into typed, durable chat history. Speaks to repositories only."""

@@ -1,0 +1,44 @@
+"""Events on the wire."""
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Emitter(TypedDict):
+    """Who produced an event: `type` is `user` or `agent`; a user needs an `id`."""
+
+    type: str
+    id: NotRequired[str | None]
+
+
+class NewEvent(TypedDict):
+    """One event to append."""
+
+    body: dict[str, Any]
+    emitter: Emitter
+    type: NotRequired[str | None]
+
+
+class EventFields(TypedDict, total=False):
+    """What a PATCH may change; at least one. `body` replaces the whole body."""
+
+    body: dict[str, Any]
+    type: str | None
+    emitter: Emitter
+
+
+class EventPatch(EventFields):
+    """One item of a batch PATCH; `createdAt` is the version token that the caller holds."""
+
+    sequenceId: int
+    createdAt: NotRequired[str]
+
+
+class Event(TypedDict):
+    """An event as the service returns it. `createdAt` is also its version token."""
+
+    sequenceId: int
+    body: dict[str, Any]
+    eventType: str | None
+    emitterType: str
+    emitterId: str | None
+    createdAt: str

@@ -1,0 +1,1 @@
+"""The demo agent: a script, or a real model where a key is set."""

@@ -1,0 +1,1 @@
+"""The async client on an in-process service: no server, no port."""

@@ -1,0 +1,165 @@
+"""Every error that Threadkeep raises, on both sides of the wire.
+
+    ThreadkeepError
+    ├── Invalid                          a value breaks a rule of the contract; names the place
+    │   └── StaleEvent                   the event has changed since it was read
+    ├── BadRequest                       well-formed, but at odds with what is stored
+    ├── Unauthorized                     no token, or not one that is known
+    ├── NotFound                         it is not there, or it belongs to somebody else
+    ├── Conflict                         what is stored says otherwise
+    │   ├── DeduplicationConflict        the key is taken; carries the id that took it
+    │   ├── SessionVersionMismatch       the session has changed since it was read
+    │   └── RunActive                    the thread already has a run; carries its id
+    ├── TooLarge                         the request is over the body limit
+    ├── RateLimited                      too many requests; carries the seconds to wait
+    ├── Unavailable                      the store gives no answer; trying again later may help
+    ├── MissingExtra                     an optional part is not installed; names the install line
+    └── ClientError                      the service refused a call of the synchronous SDK (4xx)
+        ├── MemorySpaceDeduplicationError
+        └── MemorySessionDeduplicationError
+        ServerError                      the service failed at a call of the synchronous SDK (5xx)
+
+The classes know nothing of HTTP; `api.errors` holds the one table from class to status.
+The async client's family (`DRMemoryServiceError`) lives in `persistence.errors`, since its names are fixed by the ORM's interface.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class ThreadkeepError(Exception):
+    """The root of the family."""
+
+
+class Invalid(ThreadkeepError):
+    """A value breaks a rule.
+
+    `loc` names the place as a path from the outside in, e.g. `("body", "events", 3, "emitter", "type")`.
+    """
+
+    def __init__(self, message: str, loc: Sequence[str | int] = (), kind: str = "value_error") -> None:
+        super().__init__(message)
+        self.message = message
+        self.loc = tuple(loc)
+        self.kind = kind
+
+    def under(self, *prefix: str | int) -> "Invalid":
+        """The same error seen from further out: `prefix` goes before its place."""
+        return type(self)(self.message, (*prefix, *self.loc), self.kind)
+
+
+class StaleEvent(Invalid):
+    """The event was changed after the caller read it."""
+
+
+class BadRequest(ThreadkeepError):
+    """Well-formed, but at odds with what is stored."""
+
+
+class Unauthorized(ThreadkeepError):
+    """No token, or one that is unknown, expired or revoked."""
+
+
+class NotFound(ThreadkeepError):
+    """Nothing of that id is visible to the caller."""
+
+
+class Conflict(ThreadkeepError):
+    """What is stored says otherwise."""
+
+
+class DeduplicationConflict(Conflict):
+    """The deduplication key is taken by a live thing: `noun` is what it is, `existing_id` which one."""
+
+    def __init__(self, noun: str, key: str, existing_id: str) -> None:
+        super().__init__(f"A live {noun} with the deduplication key {key!r} already exists: {existing_id}")
+        self.noun = noun
+        self.key = key
+        self.existing_id = existing_id
+
+
+class SessionVersionMismatch(Conflict):
+    """The session was changed after the caller read it."""
+
+    def __init__(self, expected: int, actual: int) -> None:
+        super().__init__(f"Session version mismatch: the request expects {expected}, the stored version is {actual}")
+        self.expected = expected
+        self.actual = actual
+
+
+class RunActive(Conflict):
+    """The thread already has an active run."""
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        super().__init__(f"Thread {thread_id!r} already has an active run: {run_id!r}")
+        self.thread_id = thread_id
+        self.run_id = run_id
+
+
+class TooLarge(ThreadkeepError):
+    """The request is over the body limit."""
+
+
+class RateLimited(ThreadkeepError):
+    """Too many requests; `retry_after` is in whole seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"Too many requests; try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Unavailable(ThreadkeepError):
+    """The store gives no answer now."""
+
+
+class MissingExtra(ThreadkeepError, ImportError):
+    """An optional part is not installed."""
+
+    def __init__(self, extra: str, wanted_for: str) -> None:
+        super().__init__(f"{wanted_for} needs an extra that is not installed: pip install 'threadkeep[{extra}]'")
+        self.extra = extra
+
+
+class ClientError(ThreadkeepError):
+    """The service refused a call of the synchronous SDK (4xx).
+
+    `status_code` is the HTTP status; `json` is the decoded body, or an empty dict where there is none.
+    """
+
+    def __init__(self, message: str, status_code: int, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.json = dict(json or {})
+
+
+class ServerError(ThreadkeepError):
+    """The service failed at a call of the synchronous SDK (5xx), or gave no answer at all."""
+
+    def __init__(self, message: str, status_code: int | None = None, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.json = dict(json or {})
+
+
+class MemorySpaceDeduplicationError(ClientError):
+    """A live memory space of this user already has the deduplication key."""
+
+    existing_memory_space_id: str | None
+    existing_memory_space_url: str | None
+
+    def __init__(self, message: str, status_code: int, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, status_code, json)
+        self.existing_memory_space_id = self.json.get("existingMemorySpaceId")
+        self.existing_memory_space_url = self.json.get("existingMemorySpaceUrl")
+
+
+class MemorySessionDeduplicationError(ClientError):
+    """A live session of this memory space already has the deduplication key."""
+
+    existing_session_id: str | None
+    existing_session_url: str | None
+
+    def __init__(self, message: str, status_code: int, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, status_code, json)
+        self.existing_session_id = self.json.get("existingSessionId")
+        self.existing_session_url = self.json.get("existingSessionUrl")

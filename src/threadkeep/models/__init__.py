@@ -1,0 +1,1 @@
+"""The synchronous SDK: objects that call the service and return objects."""

@@ -1,0 +1,1 @@
+"""The async typed ORM over the Memory Service. Knows nothing of AG-UI."""

@@ -1,0 +1,1 @@
+"""What can be done: one method, one transaction. Knows neither HTTP nor SQL."""

@@ -1,0 +1,1 @@
+"""Settings of the server, described as data."""

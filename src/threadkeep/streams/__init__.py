@@ -1,0 +1,1 @@
+"""Live runs: publish and follow. Knows neither AG-UI nor storage."""

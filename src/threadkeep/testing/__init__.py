@@ -1,0 +1,1 @@
+"""Public fakes for tests: a scripted agent. Fakes nothing but models."""

@@ -1,0 +1,1 @@
+"""Calls as values, one function per endpoint, and the thin senders. Knows no models."""
