@@ -1,0 +1,107 @@
+"""Lifecycle strategies: what they may say.
+
+A strategy says what happens to a session (`type`) and when (`trigger`, exactly one).
+Running them is the workers' business.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from threadkeep.domain import limits
+from threadkeep.errors import Invalid
+
+TYPES = ("soft_delete", "extract_memories")
+TWO_YEARS = 63_072_000
+TRIGGERS = {"ttl": TWO_YEARS, "idle": TWO_YEARS, "eventCount": 1_000_000, "tokenCount": 100_000_000}
+"""The largest number that a trigger takes: seconds, events or tokens. The smallest is 1."""
+DEFAULT_TTL = 180 * 24 * 3600
+"""Seconds after which a session is deleted whose maker said nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One strategy. `value` is seconds, a number of events or of tokens, or True for `never`."""
+
+    type: str
+    trigger: str
+    value: int
+    opts: str | None = None
+    """The options as the JSON text that came."""
+
+
+DEFAULT = (Strategy("soft_delete", "ttl", DEFAULT_TTL),)
+
+
+def parse_strategy(type_: str, trigger: Any, opts: str | None, *loc: str | int) -> Strategy:
+    """Read one strategy. Raises Invalid that names the place below `loc`."""
+    if type_ not in TYPES:
+        raise Invalid(f"{type_!r} is none of {', '.join(TYPES)}", (*loc, "type"))
+    kind, value = _parse_trigger(trigger, loc)
+    _check_opts(type_, opts, loc)
+    return Strategy(type_, kind, value, opts)
+
+
+def check(strategies: Sequence[Strategy]) -> None:
+    """Raise Invalid where there are too many, or two of one type and trigger."""
+    if len(strategies) > limits.STRATEGIES:
+        raise Invalid(
+            f"{len(strategies)} strategies; the limit is {limits.STRATEGIES}", ["lifecycleStrategies"], "too_long"
+        )
+    seen: set[tuple[str, str]] = set()
+    for index, strategy in enumerate(strategies):
+        if (strategy.type, strategy.trigger) in seen:
+            raise Invalid(
+                f"A second {strategy.type} strategy with the trigger {strategy.trigger}", ["lifecycleStrategies", index]
+            )
+        seen.add((strategy.type, strategy.trigger))
+
+
+def to_json(strategies: Sequence[Strategy]) -> str:
+    """The list as JSON text, the options verbatim."""
+    return "[" + ",".join(map(_one_to_json, strategies)) + "]"
+
+
+def _one_to_json(strategy: Strategy) -> str:
+    trigger = json.dumps({strategy.trigger: strategy.value})
+    return f'{{"type":"{strategy.type}","trigger":{trigger},"opts":{strategy.opts or "null"}}}'
+
+
+def _parse_trigger(trigger: Any, loc: tuple[str | int, ...]) -> tuple[str, int]:
+    place = (*loc, "trigger")
+    if not isinstance(trigger, dict) or len(trigger) != 1:
+        raise Invalid(f"A trigger has exactly one key of {', '.join(TRIGGERS)}, never", place)
+    ((kind, value),) = trigger.items()
+    if kind == "never":
+        if value is not True:
+            raise Invalid("never is true, or another trigger is meant", (*place, kind))
+        return kind, True
+    if kind not in TRIGGERS:
+        raise Invalid(f"{kind!r} is none of {', '.join(TRIGGERS)}, never", place)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Invalid(f"{kind} takes a whole number", (*place, kind), "int_type")
+    limits.check_range(value, 1, TRIGGERS[kind], *place, kind)
+    return kind, value
+
+
+def _check_opts(type_: str, opts: str | None, loc: tuple[str | int, ...]) -> None:
+    if opts is None:
+        return
+    place = (*loc, "opts")
+    fields = json.loads(opts)
+    if not isinstance(fields, dict):
+        raise Invalid("opts is an object or null", place, "dict_type")
+    if type_ == "soft_delete" and fields:
+        raise Invalid("soft_delete takes no options", place)
+    expected: dict[str, tuple[type, ...]] = {
+        "softDelete": (bool,),
+        "agentId": (str, type(None)),
+        "metadata": (dict, type(None)),
+    }
+    for name, value in fields.items():
+        if name not in expected:
+            raise Invalid(f"{name!r} is none of {', '.join(expected)}", (*place, name))
+        if not isinstance(value, expected[name]):
+            raise Invalid(f"{name} is of the wrong type", (*place, name))
+    limits.check_bytes(limits.byte_length(opts), limits.METADATA_BYTES, *place)
