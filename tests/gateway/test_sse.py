@@ -27,6 +27,10 @@ def test_a_run_id_beyond_ascii_is_sent_as_utf_8() -> None:
     assert frame("läuft:1", 0, b"{}") == "id: läuft:1:0\ndata: {}\n\n".encode()
 
 
+def test_a_run_id_that_would_break_its_line_is_percent_encoded() -> None:
+    assert frame("a\nb\r\0%\ud800", 3, b"{}") == b"id: a%0Ab%0D%00%25%ED%A0%80:3\ndata: {}\n\n"
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_every_line_end_of_the_standard_ends_a_line(end: bytes) -> None:
     stream = end.join([b"data: one", b"", b": comment", b"event: x", b"id: 4", b"data: two", b"", b""])
