@@ -1,1 +1,31 @@
-"""Settings of the server, described as data."""
+"""Settings of the server, described as data: each is an option of `threadkeep serve` and a THREADKEEP_* variable."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+def _setting(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator may set. Numbers are checked where they are used."""
+
+    host: str = _setting("127.0.0.1", "The address to listen on.")
+    port: int = _setting(8421, "The port to listen on.")
+    database: str = _setting(
+        "sqlite:///threadkeep.db", "Where everything is kept: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME."
+    )
+    database_connections: int = _setting(10, "Connections to PostgreSQL at most, in this process.")
+    token: str | None = _setting(None, "A token of your own choice, made at the start where it is unknown.")
+    agent: str | None = _setting(None, "The agent behind the gateway: MODULE:ATTRIBUTE.")
+    upstream: str | None = _setting(None, "The URL of an AG-UI server to put behind the gateway.")
+    max_content: int = _setting(1_000_000, "Characters of an event's body.content at most.")
+    max_request_bytes: int = _setting(16 * 1024 * 1024, "Bytes of one request at most.")
+    run_lease: int = _setting(15, "Seconds after which the run of a process that has died is ended.")
+
+
+def help_of(name: str) -> str:
+    """What a setting is for."""
+    return str(next(item.metadata["help"] for item in fields(Settings) if item.name == name))

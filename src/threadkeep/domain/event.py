@@ -1,6 +1,6 @@
 """Events: what was said or done in a session, in order."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from threadkeep.domain import limits
@@ -65,6 +65,15 @@ def check_change(change: EventChange, max_content: int) -> None:
     limits.check_text(change.type, limits.EVENT_TYPE, "type", minimum=1)
     if change.emitter_type is not None:
         _check_emitter(change.emitter_type, change.emitter_id)
+
+
+def check_distinct(changes: Sequence[EventChange]) -> None:
+    """Raise Invalid where one event is named twice in a batch."""
+    seen: set[int] = set()
+    for index, change in enumerate(changes):
+        if change.sequence_id in seen:
+            raise Invalid(f"Event {change.sequence_id} is named twice", ["events", index, "sequenceId"])
+        seen.add(change.sequence_id)
 
 
 def check_participant(

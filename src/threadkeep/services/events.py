@@ -1,0 +1,197 @@
+"""What can be done with events."""
+
+from collections.abc import Sequence
+
+from threadkeep import clock
+from threadkeep.domain import event, limits
+from threadkeep.domain.event import Event, EventChange, EventDraft
+from threadkeep.domain.principal import Principal
+from threadkeep.errors import BadRequest, Invalid, NotFound, StaleEvent
+from threadkeep.services.sessions import check_ids, no_session
+from threadkeep.storage import events, sessions
+from threadkeep.storage.database import Database
+from threadkeep.storage.statement import Steps
+
+_KNOWN_SESSIONS = 10_000
+_ROW_BYTES = 200
+"""What an event's row takes besides its body, roughly."""
+
+
+class Events:
+    def __init__(self, database: Database, *, max_content: int = limits.CONTENT) -> None:
+        self._database = database
+        self._max_content = max_content
+        # A session's participants never change, so what was read once stays true while it lives.
+        self._participants: dict[tuple[str, str, str], tuple[str, ...]] = {}
+
+    async def append(
+        self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]
+    ) -> list[Event]:
+        """Append the events in order: all of them, or none.
+
+        Numbers are gapless per session, whoever else appends. Raises Invalid, BadRequest, NotFound.
+        """
+        single = len(drafts) == 1
+        size = 0
+        for index, draft in enumerate(drafts):
+            try:
+                event.check_draft(draft, self._max_content)
+            except Invalid as error:
+                raise error if single else error.under("events", index) from None
+            except BadRequest as error:
+                raise error if single else BadRequest(f"events[{index}]: {error}") from None
+            size += len(draft.body) + _ROW_BYTES
+        check_ids(space_id, session_id)
+        await self._check_participants(principal, space_id, session_id, drafts)
+        wish = events.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size)
+        made = await self._database.append(wish)
+        if made is None:
+            raise no_session(session_id)
+        return made
+
+    async def append_batch(
+        self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]
+    ) -> list[Event]:
+        """As `append`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound."""
+        limits.check_count(len(drafts), limits.BATCH, "events", minimum=1)
+        return await self.append(principal, space_id, session_id, drafts)
+
+    async def page(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        *,
+        event_type: str | None = None,
+        offset: int = 0,
+        limit: int = limits.PAGE,
+    ) -> tuple[list[Event], int]:
+        """A page in sequence order, and the number of all that match. Raises Invalid, NotFound."""
+        limits.check_page(offset, limit)
+        check_ids(space_id, session_id)
+        found = await self._database.scan(
+            lambda: events.page(space_id, session_id, principal.user_id, event_type, offset, limit)
+        )
+        if found is None:
+            raise no_session(session_id)
+        return found
+
+    async def last(
+        self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None
+    ) -> tuple[list[Event], int]:
+        """The newest `n` events in sequence order, and the number of all that match. Raises Invalid, NotFound."""
+        limits.check_range(n, 1, limits.PAGE, "lastN")
+        return await self._back(principal, space_id, session_id, event_type, None, n)
+
+    async def page_back(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        *,
+        event_type: str | None = None,
+        before: int | None = None,
+        limit: int = limits.PAGE,
+    ) -> list[Event]:
+        """The newest events below the number `before`, in sequence order. Raises Invalid, NotFound."""
+        limits.check_page(0, limit)
+        if before is not None:
+            limits.check_range(before, 0, limits.INTEGER, "before")
+        found, _ = await self._back(principal, space_id, session_id, event_type, before, limit)
+        return found
+
+    async def patch(
+        self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
+    ) -> list[Event]:
+        """Apply all changes, or none. Raises Invalid, BadRequest, NotFound, StaleEvent."""
+        single = len(changes) == 1
+        check_ids(space_id, session_id)
+        event.check_distinct(changes)
+        for index, change in enumerate(changes):
+            try:
+                event.check_change(change, self._max_content)
+            except Invalid as error:
+                raise error if single else error.under("events", index) from None
+            if not 0 < change.sequence_id <= limits.INTEGER:
+                raise _no_event(change.sequence_id)
+        await self._check_participants(principal, space_id, session_id, changes)
+
+        def operation() -> Steps[list[Event]]:
+            made = yield from events.patch(space_id, session_id, principal.user_id, changes, clock.now())
+            if isinstance(made, list):
+                return made
+            # Raised inside the transaction, so that it is undone.
+            if isinstance(made, events.Stale):
+                raise _stale(made)
+            if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
+                raise no_session(session_id)
+            raise _no_event(made)
+
+        return await self._database.write(operation)
+
+    async def patch_batch(
+        self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
+    ) -> list[Event]:
+        """As `patch`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound, StaleEvent."""
+        limits.check_count(len(changes), limits.BATCH, "events", minimum=1)
+        return await self.patch(principal, space_id, session_id, changes)
+
+    async def delete(self, principal: Principal, space_id: str, session_id: str, sequence_id: int) -> None:
+        """Soft-delete an event; its number is never given out again. Raises NotFound."""
+        check_ids(space_id, session_id)
+        if not 0 < sequence_id <= limits.INTEGER or not await self._database.write(
+            lambda: events.delete(space_id, session_id, principal.user_id, sequence_id, clock.now())
+        ):
+            raise _no_event(sequence_id)
+
+    async def _back(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        event_type: str | None,
+        before: int | None,
+        limit: int,
+    ) -> tuple[list[Event], int]:
+        check_ids(space_id, session_id)
+        found = await self._database.scan(
+            lambda: events.page_back(space_id, session_id, principal.user_id, event_type, before, limit)
+        )
+        if found is None:
+            raise no_session(session_id)
+        return found
+
+    async def _check_participants(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        items: Sequence[EventDraft | EventChange],
+    ) -> None:
+        users = [(n, item.emitter_id) for n, item in enumerate(items) if item.emitter_type == "user"]
+        if not users:
+            return
+        key = (space_id, session_id, principal.user_id)
+        participants = self._participants.get(key)
+        if participants is None:
+            found = await self._database.read(lambda: sessions.get(space_id, session_id, principal.user_id))
+            if found is None:
+                raise no_session(session_id)
+            if len(self._participants) >= _KNOWN_SESSIONS:
+                self._participants.clear()
+            participants = self._participants[key] = found.participants
+        for index, emitter_id in users:
+            where = "" if len(items) == 1 else f"events[{index}]: "
+            event.check_participant("user", emitter_id, participants, where)
+
+
+def _stale(found: events.Stale) -> StaleEvent:
+    return StaleEvent(
+        f"Patch of incorrect version of event {found.sequence_id}: "
+        f"the stored createdAt is {clock.format_timestamp(found.token)}",
+        ["createdAt"],
+    )
+
+
+def _no_event(sequence_id: int) -> NotFound:
+    return NotFound(f"There is no event {sequence_id} in this session")

@@ -1,0 +1,105 @@
+"""Users and their tokens: who may call, and as whom."""
+
+from threadkeep import clock, ids
+from threadkeep.domain import limits
+from threadkeep.domain.principal import Principal
+from threadkeep.domain.token import Token, digest, new_secret
+from threadkeep.errors import Invalid, NotFound, Unauthorized
+from threadkeep.storage import tokens
+from threadkeep.storage.database import Database
+
+_CACHE_US = 2_000_000
+"""Microseconds for which a token that was looked up is believed: what a revocation takes to reach other processes."""
+_CACHED = 10_000
+_NAME = 200
+
+
+class Tokens:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen: dict[str, tuple[int, Token]] = {}
+
+    async def local_principal(self, name: str = "local") -> Principal:
+        """The user of that name, made where there is none. Raises Invalid."""
+        limits.check_text(name, _NAME, "user", minimum=1)
+        user_id, tenant_id = await self._database.write(
+            lambda: tokens.ensure_user(name, ids.new_user_id(), ids.new_id(), clock.now())
+        )
+        return Principal(user_id, tenant_id)
+
+    async def create(
+        self,
+        *,
+        user: str,
+        name: str,
+        secret: str | None = None,
+        expires_in: int | None = None,
+        may_act_for: bool = False,
+    ) -> tuple[Token, str]:
+        """Make a token for the user of that name. Returns it with its secret, which is kept nowhere.
+
+        `expires_in` is in seconds. Raises Invalid.
+        """
+        limits.check_text(name, _NAME, "name", minimum=1)
+        owner = await self.local_principal(user)
+        now = clock.now()
+        secret = secret or new_secret()
+        expires_at = None if expires_in is None else now + expires_in * 1_000_000
+        token = Token(ids.new_id(), name, owner.user_id, owner.tenant_id, may_act_for, now, expires_at, None)
+        await self._database.write(lambda: tokens.create(token, digest(secret)))
+        return token, secret
+
+    async def ensure(self, secret: str, *, user: str = "admin", name: str = "configured") -> None:
+        """Make sure that the operator's own secret is a token. Raises Invalid."""
+        if await self._database.read(lambda: tokens.by_digest(digest(secret))) is None:
+            await self.create(user=user, name=name, secret=secret)
+
+    async def any_live(self) -> bool:
+        """Whether there is a token that was not revoked."""
+        return await self._database.read(tokens.any_live)
+
+    async def all(self) -> list[Token]:
+        """All tokens, oldest first."""
+        return await self._database.read(tokens.all_tokens)
+
+    async def revoke(self, token_id: str) -> None:
+        """Raises NotFound where there is no such token, or it was revoked before."""
+        self._seen.clear()
+        if not await self._database.write(lambda: tokens.revoke(token_id, clock.now())):
+            raise NotFound(f"There is no live token {token_id!r}")
+
+    async def authenticate(self, authorization: str | None, on_behalf_of: str | None = None) -> Principal:
+        """Who is calling: `Bearer T` and `Token T` are the same.
+
+        `on_behalf_of` names a user of the caller's own, for which the token needs the right.
+        Raises Unauthorized, Invalid.
+        """
+        scheme, _, secret = (authorization or "").partition(" ")
+        if scheme.lower() not in ("bearer", "token") or not secret.strip():
+            raise Unauthorized("Give a token: Authorization: Bearer TOKEN")
+        token = await self._look_up(digest(secret.strip()))
+        principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for)
+        return principal if on_behalf_of is None else _acting_for(principal, on_behalf_of)
+
+    async def _look_up(self, key: str) -> Token:
+        now = clock.now()
+        at, token = self._seen.get(key, (0, None))
+        if token is None or now - at > _CACHE_US:
+            token = await self._database.read(lambda: tokens.by_digest(key))
+            if token is None:
+                raise Unauthorized("The token is unknown")
+            if len(self._seen) >= _CACHED:
+                self._seen.clear()
+            self._seen[key] = (now, token)
+        if not token.is_live(now):
+            raise Unauthorized("The token was revoked or has expired")
+        return token
+
+
+def _acting_for(principal: Principal, user: str) -> Principal:
+    if not principal.may_act_for:
+        raise Unauthorized("This token may not act for other users (make one with --act-for)")
+    if not user or len(user) > _NAME:
+        raise Invalid(f"X-Threadkeep-User takes 1 to {_NAME} characters", ["header", "X-Threadkeep-User"])
+    user_id = ids.derived_user_id(principal.tenant_id, principal.user_id, user)
+    return Principal(user_id, principal.tenant_id, principal.token_id)

@@ -1,0 +1,72 @@
+"""The seam between engines: what a database can do, and which one a URL means.
+
+Four verbs: `read` for look-ups, `scan` for what may take long, `write` for a transaction of one caller,
+`append` for the hot path, where many callers share one.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from threadkeep.domain.event import Event
+from threadkeep.errors import MissingExtra, ThreadkeepError
+from threadkeep.storage.events import Append
+from threadkeep.storage.statement import Steps
+
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    """A database, opened. All verbs raise Unavailable where the engine gives no answer."""
+
+    dialect: str
+
+    async def read(self, operation: Callable[[], Steps[T]]) -> T:
+        """Run a short operation that changes nothing."""
+
+    async def scan(self, operation: Callable[[], Steps[T]]) -> T:
+        """Run an operation that changes nothing and may read much; all its statements see one state."""
+
+    async def write(self, operation: Callable[[], Steps[T]]) -> T:
+        """Run an operation in a transaction. When this returns, the change survives a crash."""
+
+    async def append(self, wish: Append) -> list[Event] | None:
+        """Append events. None where the session is not there. When this returns, they survive a crash."""
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of every connection and thread."""
+
+
+class BadDatabaseURL(ThreadkeepError, ValueError):
+    """The URL names no database that Threadkeep knows."""
+
+
+def engine_of(url: str) -> str:
+    """`sqlite` or `postgresql`. Raises BadDatabaseURL."""
+    scheme = url.partition("://")[0].partition("+")[0]
+    if "://" in url and scheme in ("sqlite", "postgresql", "postgres"):
+        return "sqlite" if scheme == "sqlite" else "postgresql"
+    raise BadDatabaseURL(f"{url!r} is no database URL; give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
+
+
+def sqlite_path(url: str) -> str:
+    """The file that a SQLite URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`. Raises BadDatabaseURL."""
+    path = url.partition("://")[2].removeprefix("/")
+    if not path or path == ":memory:":
+        raise BadDatabaseURL(f"{url!r} names no file; give sqlite:///FILE (a store that is lost at exit keeps nothing)")
+    return path
+
+
+async def open_database(url: str, *, connections: int = 10) -> Database:
+    """Open the database that the URL names; its schema must be there.
+
+    `connections` bounds the pool of PostgreSQL. Raises BadDatabaseURL, MissingExtra, Unavailable.
+    """
+    if engine_of(url) == "sqlite":
+        from threadkeep.storage.sqlite import SqliteDatabase
+
+        return SqliteDatabase(sqlite_path(url))
+    try:
+        from threadkeep.storage.postgres import PostgresDatabase
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", "A PostgreSQL database") from error
+    return await PostgresDatabase.open(url, connections)

@@ -1,0 +1,1 @@
+"""The revisions, named by date and phrase."""

@@ -1,0 +1,178 @@
+"""PostgreSQL: a small pool, and tasks that write appends in groups.
+
+Two appenders take what waits, write it in one transaction each and answer; while one waits for its commit the other
+fills. Every other operation is a transaction of its own. Deadlocks and serialization failures are tried again, since
+every operation can be.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from threadkeep.domain.event import Event
+from threadkeep.errors import Unavailable
+from threadkeep.storage.events import Append, append_group
+from threadkeep.storage.statement import Row, Steps
+
+T = TypeVar("T")
+
+_APPENDERS = 2
+_GROUP = 256
+_GROUP_BYTES = 8 * 1024 * 1024
+_TRIES = 8
+_AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_GONE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    OSError,
+    TimeoutError,
+)
+_SERVER_SETTINGS = {
+    "application_name": "threadkeep",
+    # A transaction that its client has forgotten must not hold its locks for ever.
+    "idle_in_transaction_session_timeout": "30000",
+}
+
+
+class PostgresDatabase:
+    """A PostgreSQL database, or one that speaks its protocol."""
+
+    dialect = "postgresql"
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._waiting: deque[tuple[Append, asyncio.Future[list[Event] | None]]] = deque()
+        self._work = asyncio.Event()
+        self._closing = False
+        self._appenders = [asyncio.create_task(self._append_for_ever()) for _ in range(_APPENDERS)]
+
+    @classmethod
+    async def open(cls, url: str, connections: int) -> "PostgresDatabase":
+        """Connect. Raises Unavailable where nobody answers."""
+        try:
+            pool = await asyncpg.create_pool(
+                driver_url(url),
+                min_size=1,
+                max_size=max(connections, _APPENDERS + 1),
+                command_timeout=60,
+                server_settings=_SERVER_SETTINGS,
+                statement_cache_size=512,
+            )
+        except (*_GONE, ValueError) as error:
+            raise Unavailable(f"The database cannot be reached: {error}") from error
+        return cls(pool)
+
+    async def read(self, operation: Callable[[], Steps[T]]) -> T:
+        try:
+            async with self._pool.acquire() as connection:
+                return await _drive(connection, operation())
+        except _GONE as error:
+            raise Unavailable(f"The database gives no answer: {error}") from error
+
+    async def scan(self, operation: Callable[[], Steps[T]]) -> T:
+        return await self._transact(operation, isolation="repeatable_read", readonly=True)
+
+    async def write(self, operation: Callable[[], Steps[T]]) -> T:
+        return await self._transact(operation)
+
+    async def append(self, wish: Append) -> list[Event] | None:
+        if self._closing:
+            raise Unavailable("The database is closing")
+        future: asyncio.Future[list[Event] | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wish, future))
+        self._work.set()
+        return await future
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._work.set()
+        await asyncio.gather(*self._appenders)
+        await self._pool.close()
+
+    async def _transact(self, operation: Callable[[], Steps[T]], **options: Any) -> T:
+        for attempt in range(_TRIES):
+            try:
+                async with self._pool.acquire() as connection, connection.transaction(**options):
+                    return await _drive(connection, operation())
+            except _AGAIN as error:
+                if attempt == _TRIES - 1:
+                    raise Unavailable(f"The database is too busy: {error}") from error
+                await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
+            except _GONE as error:
+                raise Unavailable(f"The database gives no answer: {error}") from error
+        raise AssertionError("unreachable")
+
+    async def _append_for_ever(self) -> None:
+        while self._waiting or not self._closing:
+            if not self._waiting:
+                self._work.clear()
+                await self._work.wait()
+                continue
+            group = self._take()
+            try:
+                answers = await self._append(group)
+            except Exception as error:
+                answers = [error] * len(group)
+            for (_, future), answer in zip(group, answers, strict=True):
+                if future.done():
+                    continue  # The caller has gone; what was written stays.
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+    def _take(self) -> list[tuple[Append, asyncio.Future[list[Event] | None]]]:
+        group: list[tuple[Append, asyncio.Future[list[Event] | None]]] = []
+        size = 0
+        while self._waiting and len(group) < _GROUP and size < _GROUP_BYTES:
+            item = self._waiting.popleft()
+            group.append(item)
+            size += item[0].size
+        return group
+
+    async def _append(self, group: list[Any]) -> list[list[Event] | Exception | None]:
+        wishes = [wish for wish, _ in group]
+        try:
+            return list(await self._transact(lambda: append_group(wishes)))
+        except Exception as error:
+            if len(group) == 1 or isinstance(error, Unavailable):
+                return [error] * len(group)
+        # A statement that fails undoes the group: each caller alone, so that only the one at fault hears of it.
+        alone: list[list[Event] | Exception | None] = []
+        for item in group:
+            alone += await self._append([item])
+        return alone
+
+
+def driver_url(url: str) -> str:
+    """The URL as the driver reads it: without SQLAlchemy's `+driver`."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme.partition('+')[0]}://{rest}"
+
+
+async def _drive(connection: Any, steps: Steps[T]) -> T:
+    rows: list[Row] | None = None
+    with contextlib.closing(steps):
+        try:
+            while True:
+                statement, values = steps.send(rows) if rows is not None else next(steps)
+                sql, arguments = statement.bind("postgresql", values)
+                rows = await connection.fetch(sql, *arguments)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result

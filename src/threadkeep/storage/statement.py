@@ -1,0 +1,109 @@
+"""Statements, and the operations made of them.
+
+SQLAlchemy defines a statement once; it is compiled once for each dialect, and the text runs on the raw driver.
+An operation is a generator: it yields a statement with its values, is sent the rows, and returns its result.
+So one set of queries serves a blocking driver (SQLite, in the writer's thread) and an awaiting one (PostgreSQL).
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import ClauseElement, Column, Table, bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.expression import FunctionElement
+from sqlalchemy.types import Boolean
+
+T = TypeVar("T")
+Row = Sequence[Any]
+Values = Mapping[str, Any] | Sequence[Any]
+Step = tuple["Statement", Values]
+Steps = Generator[Step, list[Row], T]
+Insert = Callable[..., Any]
+"""`sqlite.insert` or `postgresql.insert`: the one construct that SQLAlchemy does not offer for both at once."""
+
+_DIALECTS: dict[str, tuple[Any, Insert]] = {
+    "sqlite": (SQLiteDialect(paramstyle="qmark"), sqlite.insert),
+    "postgresql": (PGDialect_asyncpg(), postgresql.insert),  # type: ignore[no-untyped-call]
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The text, the names of its parameters in order, and the values of those that never change."""
+
+    sql: str
+    names: list[str]
+    constants: dict[str, Any]
+
+
+class Statement:
+    """One SQL statement in the dialects of both engines."""
+
+    __slots__ = ("_compiled", "_construct")
+
+    def __init__(self, construct: ClauseElement | Callable[[Insert], ClauseElement]) -> None:
+        self._construct = construct
+        self._compiled: dict[str, _Compiled] = {}
+
+    def sql(self, dialect: str) -> str:
+        return self._on(dialect).sql
+
+    def bind(self, dialect: str, values: Values) -> tuple[str, Sequence[Any]]:
+        """The text and its values in order. A sequence is taken to be in order already."""
+        compiled = self._on(dialect)
+        if not isinstance(values, Mapping):
+            return compiled.sql, values
+        if compiled.constants:
+            values = {**compiled.constants, **values}
+        return compiled.sql, [values[name] for name in compiled.names]
+
+    def _on(self, dialect: str) -> _Compiled:
+        found = self._compiled.get(dialect)
+        if found is None:
+            dialect_object, insert = _DIALECTS[dialect]
+            construct = self._construct if isinstance(self._construct, ClauseElement) else self._construct(insert)
+            compiled = cast(SQLCompiler, construct.compile(dialect=dialect_object))
+            constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+            found = _Compiled(str(compiled), list(compiled.positiontup or []), constants)
+            self._compiled[dialect] = found
+        return found
+
+
+def insert_unless_taken(table: Table, returning: Column[Any], *left_out: str) -> Statement:
+    """INSERT of one row that does nothing, and returns no row, where a unique key is taken."""
+    row: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in left_out}
+    return Statement(lambda insert: insert(table).values(row).on_conflict_do_nothing().returning(returning))
+
+
+class Contains(FunctionElement[bool]):
+    """Whether a column holds a text: `Contains(column, needle, pattern)`.
+
+    `pattern` is the needle for LIKE (`like_pattern`), which is what a trigram index of PostgreSQL can use.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+    name = "contains_text"
+
+
+@compiles(Contains, "sqlite")
+def _contains_on_sqlite(element: Contains, compiler: Any, **options: Any) -> str:
+    column, needle, _pattern = element.clauses
+    return f"instr({compiler.process(column, **options)}, {compiler.process(needle, **options)}) > 0"
+
+
+@compiles(Contains, "postgresql")
+def _contains_on_postgresql(element: Contains, compiler: Any, **options: Any) -> str:
+    column, _needle, pattern = element.clauses
+    return f"{compiler.process(column, **options)} LIKE {compiler.process(pattern, **options)}"
+
+
+def like_pattern(needle: str) -> str:
+    """`%needle%` with the characters escaped that LIKE reads as its own."""
+    escaped = needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
