@@ -1,0 +1,304 @@
+"""Events as typed log entries of a session: a subclass declares fields of the body, the Memory Service keeps them."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, PrivateAttr
+
+from threadkeep.contract.events import Event, EventFields, EventPatch
+from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declared_names
+from threadkeep.persistence.session import DRSession
+from threadkeep.persistence.typed import check_changes, read_moment, read_values
+from threadkeep.transport import calls
+from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
+
+MAX_BATCH_EVENTS = 200
+
+
+class DREvent(BaseModel):
+    """The base of event classes, each bound to the session class whose events it describes.
+
+    ```python
+    class ChatMessage(DREvent, session=Chat):
+        __event_type__ = "message"
+
+        score: float = 0.0
+
+
+    message = await ChatMessage.post(chat, content="Hello", emitter_type="user", emitter_id=user_id, score=0.5)
+    await message.patch(score=0.9)
+    latest = await ChatMessage.last(chat, n=20)
+    ```
+
+    Declared fields are kept in the event's body, beside `content`. The values go through pydantic by their declared
+    types; a stored value that does not fit its type is returned as it came, and logged.
+
+    Class attributes:
+        __event_type__: The label of new events, 1 to 100 characters, and what `list` and `last` look for by default.
+
+    Attributes:
+        content: The text, 1 to 1,000,000 characters.
+        emitter_type: `user` or `agent`.
+        emitter_id: Who it was; a `user` needs one, a participant of the session.
+
+    Raises:
+        TypeError: At the definition of a class with a reserved field name or a marker.
+    """
+
+    __event_type__: ClassVar[str | None] = "message"
+    __session_class__: ClassVar[type[DRSession] | None] = None
+    __event_plan__: ClassVar[EventPlan | None] = None
+
+    content: str
+    emitter_type: Literal["user", "agent"] = "agent"
+    emitter_id: str | None = None
+
+    _session: DRSession | None = PrivateAttr(default=None)
+    _row: Event | None = PrivateAttr(default=None)
+
+    def __init_subclass__(cls, *, session: type[DRSession] | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_declared_names(cls, EVENT_NAMES)
+        if session is not None:
+            if not issubclass(session, DRSession):
+                raise TypeError(f"{cls.__name__} is bound to {session!r}, which is no DRSession class")
+            cls.__session_class__ = session
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, *, session: type[DRSession] | None = None, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.__event_plan__ = None
+        if cls.__pydantic_complete__:
+            cls._plan()
+
+    @property
+    def sequence_id(self) -> int:
+        """The event's number in its session, from 1, without gaps."""
+        return self._stored()["sequenceId"]
+
+    @property
+    def created_at(self) -> datetime:
+        """The event's version token, in UTC: when it was made, or last changed."""
+        return read_moment(self._stored()["createdAt"])
+
+    @property
+    def event_type(self) -> str | None:
+        """The label that the event is stored with."""
+        return self._stored()["eventType"]
+
+    @classmethod
+    async def post(
+        cls,
+        session: DRSession,
+        *,
+        content: str,
+        emitter_type: str = "agent",
+        emitter_id: str | None = None,
+        **body: Any,
+    ) -> Self:
+        """Append an event.
+
+        Args:
+            session: The session to append to.
+            content: The text, 1 to 1,000,000 characters.
+            emitter_type: `user` or `agent`.
+            emitter_id: Who it was; a `user` needs one, a participant of the session.
+            **body: Values of the declared fields.
+
+        Raises:
+            TypeError: A field is unknown, or the session is of another class.
+            ValueError: A value does not fit its type (pydantic's ValidationError).
+            DRMemoryBadRequestError: The emitter is not a participant.
+            DRMemoryNotFoundError: The session is gone.
+            DRMemoryServiceError: As for every call.
+        """
+        space_id, session_id = cls._place(session)
+        fields = {"content": content, "emitter_type": emitter_type, "emitter_id": emitter_id, **body}
+        event = cls._plan().new_event(cls._plan().draft(fields), cls.__event_type__)
+        row = await session.memory_space.client.send(calls.append_event(space_id, session_id, event))
+        return cls._read(session, row)
+
+    @classmethod
+    async def post_batch(cls, session: DRSession, events: Sequence[Mapping[str, Any]]) -> builtins.list[Self]:
+        """Append events in order, all or none.
+
+        Args:
+            session: The session to append to.
+            events: 1 to 200 dicts with the arguments of `post`.
+
+        Raises:
+            TypeError: A field is unknown, or the session is of another class.
+            ValueError: There are none or too many, or a value does not fit its type.
+            DRMemoryServiceError: As `post` does; nothing is stored then.
+        """
+        space_id, session_id = cls._place(session)
+        _check_batch(len(events))
+        plan = cls._plan()
+        new = [plan.new_event(plan.draft(fields), cls.__event_type__) for fields in events]
+        answer = await session.memory_space.client.send(calls.append_events(space_id, session_id, new))
+        return [cls._read(session, row) for row in answer["items"]]
+
+    @classmethod
+    async def list(
+        cls,
+        session: DRSession,
+        *,
+        type: str | NotGiven | None = NOT_GIVEN,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> builtins.list[Self]:
+        """One page of a session's events, in order.
+
+        Args:
+            session: The session to read.
+            type: The label to look for; by default the class's own, `None` for all events.
+            offset: How many to skip.
+            limit: How many to return, 1 to 100.
+
+        Raises:
+            TypeError: The session is of another class.
+            DRMemoryServiceError: As for every call; never an empty list in its place.
+        """
+        space_id, session_id = cls._place(session)
+        label = cls.__event_type__ if type is NOT_GIVEN else type
+        call = calls.list_events(space_id, session_id, offset=offset, limit=limit, event_type=label)
+        page = await session.memory_space.client.send(call)
+        return [cls._read(session, row) for row in page["items"]]
+
+    @classmethod
+    async def last(
+        cls, session: DRSession, *, n: int = 1, type: str | NotGiven | None = NOT_GIVEN
+    ) -> builtins.list[Self]:
+        """The newest events of a session, in order.
+
+        Args:
+            session: The session to read.
+            n: How many, 1 to 100.
+            type: The label to look for; by default the class's own, `None` for all events.
+
+        Raises:
+            TypeError: The session is of another class.
+            DRMemoryServiceError: As for every call; never an empty list in its place.
+        """
+        space_id, session_id = cls._place(session)
+        label = cls.__event_type__ if type is NOT_GIVEN else type
+        page = await session.memory_space.client.send(
+            calls.list_events(space_id, session_id, last_n=n, event_type=label)
+        )
+        return [cls._read(session, row) for row in page["items"]]
+
+    async def patch(self, **fields: Any) -> Self:
+        """Change fields, guarded by the version token, and return the event itself with its new token.
+
+        Every declared field is sent, with its present value where it is not among `fields`, and whatever else is stored
+        in the body stays. `None` is a value like others, where the type allows it.
+
+        Raises:
+            TypeError: A field is unknown or cannot be set.
+            ValueError: A value does not fit its type.
+            DRMemoryVersionConflictError: The event has changed since it was read. This object is unchanged.
+            DRMemoryNotFoundError: The event or its session is gone.
+        """
+        row = self._stored()
+        session = cast(DRSession, self._session)
+        changes = self._changes(fields)
+        call = calls.patch_event(
+            session.memory_space.id, session.id, row["sequenceId"], changes, created_at=row["createdAt"]
+        )
+        self._take(await session.memory_space.client.send(call))
+        return self
+
+    @classmethod
+    async def patch_batch(
+        cls, session: DRSession, changes: Sequence[tuple[Self, Mapping[str, Any]]]
+    ) -> builtins.list[Self]:
+        """Change events of one session as `patch` does, all or none, each guarded by its token.
+
+        Args:
+            session: The session that the events belong to.
+            changes: 1 to 200 pairs of an event and the fields to change.
+
+        Raises:
+            TypeError: A field is unknown or cannot be set.
+            ValueError: There are none or too many, an event is of another session or comes twice, or a value does not
+                fit its type.
+            DRMemoryVersionConflictError: One has changed since it was read. Nothing is changed.
+        """
+        space_id, session_id = cls._place(session)
+        _check_batch(len(changes))
+        patches: dict[int, EventPatch] = {}
+        for event, fields in changes:
+            row = event._stored()
+            if cast(DRSession, event._session).id != session_id:
+                raise ValueError(f"Event {row['sequenceId']} belongs to another session")
+            if row["sequenceId"] in patches:
+                raise ValueError(f"Event {row['sequenceId']} comes twice in one batch")
+            token = {"sequenceId": row["sequenceId"], "createdAt": row["createdAt"]}
+            patches[row["sequenceId"]] = cast(EventPatch, {**event._changes(fields), **token})
+        call = calls.patch_events(space_id, session_id, [*patches.values()])
+        answer = await session.memory_space.client.send(call)
+        rows = {row["sequenceId"]: row for row in answer["items"]}
+        for event, _ in changes:
+            event._take(rows[event.sequence_id])
+        return [event for event, _ in changes]
+
+    async def delete(self) -> None:
+        """Delete the event; its number is never given out again.
+
+        Raises:
+            DRMemoryNotFoundError: The event or its session is gone already.
+        """
+        row = self._stored()
+        session = cast(DRSession, self._session)
+        await session.memory_space.client.send(
+            calls.delete_event(session.memory_space.id, session.id, row["sequenceId"])
+        )
+
+    @classmethod
+    def _plan(cls) -> EventPlan:
+        plan = cls.__dict__.get("__event_plan__")
+        if plan is None:
+            cls.model_rebuild()
+            plan = cls.__event_plan__ = EventPlan.of(cls)
+        return cast(EventPlan, plan)
+
+    @classmethod
+    def _place(cls, session: DRSession) -> tuple[str, str]:
+        bound = cls.__session_class__
+        if bound is None:
+            raise TypeError(f"{cls.__name__} is bound to no session class: class {cls.__name__}(DREvent, session=...)")
+        if not isinstance(session, bound):
+            raise TypeError(f"{cls.__name__} belongs to {bound.__name__} sessions, not to a {type(session).__name__}")
+        return session.memory_space.id, session.id
+
+    @classmethod
+    def _read(cls, session: DRSession, row: Event) -> Self:
+        event = read_values(cls, cls._plan().values(row), f"event {row['sequenceId']} of session {session.id}")
+        event._session = session
+        event._row = row
+        return event
+
+    def _changes(self, fields: Mapping[str, Any]) -> EventFields:
+        plan = self._plan()
+        plan.check_names("patch", fields)
+        return plan.changes(check_changes(self, fields), self._stored(), fields)
+
+    def _take(self, row: Event) -> None:
+        fresh = self._read(cast(DRSession, self._session), row)
+        self.__dict__.update(fresh.__dict__)
+        self.__pydantic_fields_set__.update(fresh.__pydantic_fields_set__)
+        self._row = row
+
+    def _stored(self) -> Event:
+        if self._row is None:
+            raise ValueError(f"This {type(self).__name__} is not stored; use {type(self).__name__}.post()")
+        return self._row
+
+
+def _check_batch(count: int) -> None:
+    if count == 0:
+        raise ValueError("A batch holds at least one event")
+    if count > MAX_BATCH_EVENTS:
+        raise ValueError(f"{count} events in one request; the limit is {MAX_BATCH_EVENTS}")
