@@ -1,0 +1,5 @@
+"""`python -m threadkeep`"""
+
+from threadkeep.cli import main
+
+main()

@@ -1,0 +1,53 @@
+"""The one table from error to status and body."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from threadkeep import errors
+from threadkeep.api.json import dump
+
+STATUS: dict[type[errors.ThreadkeepError], int] = {
+    errors.Invalid: 422,
+    errors.BadRequest: 400,
+    errors.Unauthorized: 401,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.TooLarge: 413,
+    errors.RateLimited: 429,
+    errors.Unavailable: 503,
+}
+_CONFLICTS = {
+    "memory space": ("MemorySpaceDeduplicationConflict", "existingMemorySpaceId", "existingMemorySpaceUrl"),
+    "session": ("SessionDeduplicationConflict", "existingSessionId", "existingSessionUrl"),
+}
+
+
+def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
+    """The response for an error; `url` is the address of the collection that a deduplication conflict is about."""
+    status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+    body: dict[str, Any] = {"detail": _detail(error)}
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.DeduplicationConflict):
+        name, id_field, url_field = _CONFLICTS[error.noun]
+        location = f"{url}{error.existing_id}/"
+        body |= {"errorName": name, id_field: error.existing_id, url_field: location}
+        headers["Location"] = location
+    if isinstance(error, errors.RunActive):
+        body |= {"errorName": "RunActive", "activeRunId": error.run_id}
+    if isinstance(error, errors.RateLimited):
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
+    return json_response(body, status, headers)
+
+
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(dump(body), status, headers, "application/json")
+
+
+def _detail(error: errors.ThreadkeepError) -> Any:
+    if isinstance(error, errors.StaleEvent) or not isinstance(error, errors.Invalid):
+        return str(error)
+    return [{"loc": list(error.loc), "msg": error.message, "type": error.kind}]

@@ -1,0 +1,137 @@
+"""Events."""
+
+from starlette.responses import Response
+
+from threadkeep.api import schemas
+from threadkeep.api.errors import json_response
+from threadkeep.api.routing import LIMIT, OFFSET, Call, Operation, Query, parse_integer
+from threadkeep.domain import limits
+from threadkeep.domain.event import Event
+from threadkeep.errors import Invalid
+
+
+async def _append(call: Call) -> Response:
+    draft = schemas.event_draft(call.body, call.reader)
+    (event,) = await call.services.events.append(call.principal, call.space_id, call.session_id, [draft])
+    return json_response(schemas.event_out(event), 201)
+
+
+async def _append_batch(call: Call) -> Response:
+    limits.check_count(len(call.body.events), limits.BATCH, "events", minimum=1)
+    drafts = [schemas.event_draft(item, call.reader, "events", n) for n, item in enumerate(call.body.events)]
+    made = await call.services.events.append_batch(call.principal, call.space_id, call.session_id, drafts)
+    return _items(made, 201)
+
+
+async def _list(call: Call) -> Response:
+    event_type = call.query("eventType")
+    events = call.services.events
+    if call.query("lastN") is not None:
+        if call.query("offset") is not None:
+            raise Invalid("Give lastN or offset, not both", ["query", "lastN"])
+        offset, limit = 0, call.integer("lastN", 0)
+        found, total = await events.last(call.principal, call.space_id, call.session_id, limit, event_type=event_type)
+    else:
+        offset, limit = call.integer("offset", 0), call.integer("limit", limits.PAGE)
+        found, total = await events.page(
+            call.principal, call.space_id, call.session_id, event_type=event_type, offset=offset, limit=limit
+        )
+    return json_response(schemas.page_out(list(map(schemas.event_out, found)), total, offset, limit))
+
+
+async def _patch(call: Call) -> Response:
+    token = call.query("createdAt")
+    change = schemas.event_change(call.body, call.reader, _sequence_id(call), None)
+    if token is not None:
+        change = schemas.with_token(change, token, "query", "createdAt")
+    (event,) = await call.services.events.patch(call.principal, call.space_id, call.session_id, [change])
+    return json_response(schemas.event_out(event))
+
+
+async def _patch_batch(call: Call) -> Response:
+    limits.check_count(len(call.body.events), limits.BATCH, "events", minimum=1)
+    changes = [
+        schemas.event_change(item, call.reader, item.sequence_id, item.created_at, "events", n)
+        for n, item in enumerate(call.body.events)
+    ]
+    return _items(await call.services.events.patch_batch(call.principal, call.space_id, call.session_id, changes), 200)
+
+
+async def _delete(call: Call) -> Response:
+    await call.services.events.delete(call.principal, call.space_id, call.session_id, _sequence_id(call))
+    return Response(status_code=204)
+
+
+def _items(events: list[Event], status: int) -> Response:
+    return json_response(schemas.ItemsOut(list(map(schemas.event_out, events))), status)
+
+
+def _sequence_id(call: Call) -> int:
+    return parse_integer(str(call.request.path_params["sequence_id"]), "path", "sequenceId")
+
+
+_ALL = "/memory/{space_id}/sessions/{session_id}/events/"
+_BATCH = _ALL + "batch/"
+_THIS = _ALL + "{sequence_id}/"
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        _BATCH,
+        "Append 1 to 200 events, all or none",
+        _append_batch,
+        takes=schemas.EventBatchIn,
+        gives=schemas.ItemsOut,
+        status=201,
+        fails=(400, 404),
+    ),
+    Operation(
+        "PATCH",
+        _BATCH,
+        "Change 1 to 200 events, all or none",
+        _patch_batch,
+        takes=schemas.EventBatchPatchIn,
+        gives=schemas.ItemsOut,
+        fails=(400, 404),
+    ),
+    Operation(
+        "POST",
+        _ALL,
+        "Append an event",
+        _append,
+        takes=schemas.NewEventIn,
+        gives=schemas.EventOut,
+        status=201,
+        fails=(400, 404),
+    ),
+    Operation(
+        "GET",
+        _ALL,
+        "List events in their order",
+        _list,
+        gives=schemas.EventOut,
+        query=(
+            OFFSET,
+            LIMIT,
+            Query(
+                "lastN",
+                {"type": "integer", "minimum": 1, "maximum": limits.PAGE},
+                "Only the newest so many; not together with offset.",
+            ),
+            Query("eventType", {"type": "string"}, "Only events of exactly this type."),
+        ),
+        fails=(404,),
+        page=True,
+    ),
+    Operation(
+        "PATCH",
+        _THIS,
+        "Change an event",
+        _patch,
+        takes=schemas.EventPatchIn,
+        gives=schemas.EventOut,
+        query=(Query("createdAt", {"type": "string", "format": "date-time"}, "The createdAt that it must have."),),
+        fails=(400, 404),
+    ),
+    Operation("DELETE", _THIS, "Delete an event", _delete, status=204, fails=(404,)),
+]

@@ -1,0 +1,71 @@
+"""Memory spaces."""
+
+from starlette.responses import Response
+
+from threadkeep.api import schemas
+from threadkeep.api.errors import json_response
+from threadkeep.api.routing import LIMIT, OFFSET, Call, Operation, Query
+from threadkeep.domain import limits
+
+
+async def _create(call: Call) -> Response:
+    space = await call.services.spaces.create(call.principal, schemas.space_draft(call.body, call.reader))
+    return json_response(schemas.space_out(space), 201)
+
+
+async def _list(call: Call) -> Response:
+    offset, limit = call.integer("offset", 0), call.integer("limit", limits.PAGE)
+    key = call.query("deduplicationKey")
+    found, total = await call.services.spaces.page(call.principal, offset=offset, limit=limit, key=key)
+    return json_response(schemas.page_out([schemas.space_out(space) for space in found], total, offset, limit))
+
+
+async def _get(call: Call) -> Response:
+    return json_response(schemas.space_out(await call.services.spaces.get(call.principal, call.space_id)))
+
+
+async def _patch(call: Call) -> Response:
+    fields = schemas.space_fields(call.body, call.reader)
+    return json_response(schemas.space_out(await call.services.spaces.patch(call.principal, call.space_id, fields)))
+
+
+async def _delete(call: Call) -> Response:
+    await call.services.spaces.delete(call.principal, call.space_id)
+    return Response(status_code=204)
+
+
+_KEY = Query("deduplicationKey", {"type": "string"}, "Only the space with exactly this key.")
+_THIS = "/memory/{space_id}/"
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/memory/new/",
+        "Create a memory space",
+        _create,
+        takes=schemas.NewSpaceIn,
+        gives=schemas.SpaceOut,
+        status=201,
+        fails=(409,),
+    ),
+    Operation(
+        "GET",
+        "/memory/",
+        "List memory spaces, newest first",
+        _list,
+        gives=schemas.SpaceOut,
+        query=(OFFSET, LIMIT, _KEY),
+        page=True,
+    ),
+    Operation("GET", _THIS, "Get a memory space", _get, gives=schemas.SpaceOut, fails=(404,)),
+    Operation(
+        "PATCH",
+        _THIS,
+        "Change a memory space",
+        _patch,
+        takes=schemas.SpacePatchIn,
+        gives=schemas.SpaceOut,
+        fails=(404,),
+    ),
+    Operation("DELETE", _THIS, "Delete a memory space and all in it", _delete, status=204, fails=(404,)),
+]

@@ -1,0 +1,151 @@
+"""Operations: a route, what it takes and gives, and the function behind it, in one place.
+
+From an operation come the route that serves it and its page in the OpenAPI document.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from threadkeep.api import errors as error_table
+from threadkeep.api.json import Reader, parse
+from threadkeep.domain import limits
+from threadkeep.domain.principal import Principal
+from threadkeep.errors import DeduplicationConflict, Invalid, ThreadkeepError
+from threadkeep.services.container import Container
+
+PRINCIPAL = "threadkeep.principal"
+"""Where an in-process caller puts the principal that it vouches for; no network client reaches this."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way through an operation."""
+
+    request: Request
+    services: Container
+    principal: Principal
+    body: Any = None
+    reader: Reader = field(default_factory=Reader)
+
+    @property
+    def space_id(self) -> str:
+        return str(self.request.path_params["space_id"])
+
+    @property
+    def session_id(self) -> str:
+        return str(self.request.path_params["session_id"])
+
+    def query(self, name: str) -> str | None:
+        """The last value of a query parameter, as clients that repeat one expect."""
+        return self.request.query_params.get(name)
+
+    def integer(self, name: str, default: int) -> int:
+        """A whole number from the query. Raises Invalid."""
+        text = self.query(name)
+        return default if text is None else parse_integer(text, "query", name)
+
+
+_SECTIONS = ("query", "path", "header")
+"""Where in a request a value stands, if not in its body; no body has fields of these names."""
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query parameter, as the OpenAPI document shows it."""
+
+    name: str
+    schema: dict[str, Any]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A request header, as the OpenAPI document shows it."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path."""
+
+    method: str
+    path: str
+    summary: str
+    handler: Handler
+    takes: Any = None
+    gives: Any = None
+    status: int = 200
+    query: tuple[Query, ...] = ()
+    headers: tuple[Header, ...] = ()
+    fails: tuple[int, ...] = ()
+    page: bool = False
+
+
+LIMIT = Query("limit", {"type": "integer", "minimum": 1, "maximum": limits.PAGE, "default": limits.PAGE}, "Items.")
+OFFSET = Query("offset", {"type": "integer", "minimum": 0, "default": 0}, "Items to leave out at the start.")
+
+
+def routes(operations: list[Operation], services: Container, prefix: str) -> list[Route]:
+    """The routes that serve the operations."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return [
+        Route(prefix + path, _endpoint(by_method, services), methods=list(by_method))
+        for path, by_method in by_path.items()
+    ]
+
+
+def parse_integer(text: str, *loc: str | int) -> int:
+    """Raises Invalid where the text is no whole number."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
+        raise Invalid(f"{text!r} is not a whole number that is served here", loc, "int_parsing")
+    return int(text)
+
+
+def _endpoint(by_method: dict[str, Operation], services: Container) -> Callable[[Request], Awaitable[Response]]:
+    decoders = {
+        method: None if operation.takes is None else msgspec.json.Decoder(operation.takes)
+        for method, operation in by_method.items()
+    }
+
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        operation, decoder = by_method[method], decoders[method]
+        try:
+            principal = await authenticate(request, services)
+            call = Call(request, services, principal)
+            if decoder is not None:
+                call.body, call.reader = parse(await request.body(), decoder)
+            return await operation.handler(call)
+        except DeduplicationConflict as error:
+            collection = request.url.path.removesuffix("new/")
+            return error_table.answer(error, f"{request.base_url}".rstrip("/") + collection)
+        except Invalid as error:
+            if not error.loc or error.loc[0] not in _SECTIONS:
+                error = error.under("query" if decoder is None else "body")
+            return error_table.answer(error)
+        except ThreadkeepError as error:
+            return error_table.answer(error)
+
+    return endpoint
+
+
+async def authenticate(request: Request, services: Container) -> Principal:
+    """Who is calling. Raises Unauthorized, Invalid."""
+    vouched: Principal | None = request.scope.get(PRINCIPAL)
+    if vouched is not None:
+        return vouched
+    headers = request.headers
+    return await services.tokens.authenticate(headers.get("authorization"), headers.get("x-threadkeep-user"))

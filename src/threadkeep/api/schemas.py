@@ -1,0 +1,323 @@
+"""The bodies of requests and answers as msgspec sees them; opaque parts stay raw.
+
+Types are checked here, limits by the rules of the domain. The keys are those of `contract`; a test compares the two.
+"""
+
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from threadkeep import clock
+from threadkeep.api.json import Reader
+from threadkeep.domain.event import Event, EventChange, EventDraft
+from threadkeep.domain.lifecycle import Strategy, parse_strategy
+from threadkeep.domain.session import UNSET as NOT_MENTIONED
+from threadkeep.domain.session import Session, SessionChange, SessionDraft
+from threadkeep.domain.space import Space, SpaceDraft
+from threadkeep.errors import Invalid
+
+T = TypeVar("T")
+
+
+class NewSpaceIn(Struct, rename="camel"):
+    """A memory space to be made."""
+
+    description: str | None = None
+    llm_model_name: str | None = None
+    llm_base_url: str | None = None
+    custom_instructions: str | None = None
+    deduplication_key: str | None = None
+
+
+class SpacePatchIn(Struct, rename="camel"):
+    """Changes to a memory space; null clears, what is left out stays."""
+
+    description: str | UnsetType | None = UNSET
+    llm_model_name: str | UnsetType | None = UNSET
+    llm_base_url: str | UnsetType | None = UNSET
+    custom_instructions: str | UnsetType | None = UNSET
+
+
+class SpaceOut(Struct, rename="camel"):
+    """A memory space."""
+
+    memory_space_id: str
+    user_id: str
+    tenant_id: str
+    description: str | None
+    llm_model_name: str | None
+    llm_base_url: str | None
+    custom_instructions: str | None
+    created_at: str
+    deduplication_key: str | None
+
+
+class StrategyIn(Struct, rename="camel"):
+    """What happens to a session, when, and how."""
+
+    type: str
+    trigger: dict[str, Any]
+    opts: Raw | None = None
+
+
+class NewSessionIn(Struct, rename="camel"):
+    """A session to be made."""
+
+    participants: list[str]
+    lifecycle_strategies: list[StrategyIn] | None = None
+    description: str | None = None
+    metadata: Raw | None = None
+    deduplication_key: str | None = None
+
+
+class SessionPatchIn(Struct, rename="camel"):
+    """Changes to a session; null clears description and metadata, what is left out stays."""
+
+    description: str | UnsetType | None = UNSET
+    metadata: Raw | UnsetType = UNSET
+    lifecycle_strategies: list[StrategyIn] | UnsetType = UNSET
+
+
+class SessionOut(Struct, rename="camel"):
+    """A session."""
+
+    id: str
+    participants: tuple[str, ...]
+    description: str | None
+    metadata: Raw
+    created_at: str
+    lifecycle_strategies: Raw
+    version: int
+    deduplication_key: str | None
+
+
+class EmitterIn(Struct):
+    """Who produced an event."""
+
+    type: str
+    id: str | None = None
+
+
+class NewEventIn(Struct, rename="camel"):
+    """An event to be appended."""
+
+    body: Raw
+    emitter: EmitterIn
+    type: str | None = None
+
+
+class EventBatchIn(Struct, rename="camel"):
+    """Events to be appended, all or none."""
+
+    events: list[NewEventIn]
+
+
+class EventPatchIn(Struct, rename="camel"):
+    """Changes to an event; what is left out or null stays."""
+
+    body: Raw | UnsetType = UNSET
+    type: str | None = None
+    emitter: EmitterIn | None = None
+
+
+class EventBatchItemIn(EventPatchIn, rename="camel", kw_only=True):
+    """Changes to one event of a batch."""
+
+    sequence_id: int
+    created_at: str | None = None
+
+
+class EventBatchPatchIn(Struct, rename="camel"):
+    """Changes to several events, all or none."""
+
+    events: list[EventBatchItemIn]
+
+
+class EventOut(Struct, rename="camel"):
+    """An event."""
+
+    sequence_id: int
+    body: Raw
+    event_type: str | None
+    emitter_type: str
+    emitter_id: str | None
+    created_at: str
+
+
+class ItemsOut(Struct):
+    """The answer to a batch."""
+
+    items: list[EventOut]
+
+
+class PageOut(Struct, Generic[T]):
+    """A page of a list."""
+
+    items: list[T]
+    total: int
+    offset: int
+    limit: int
+
+
+class VersionOut(Struct, rename="camel"):
+    """The version of the contract that is served."""
+
+    major: int
+    minor: int
+    version_string: str
+    released_version: str
+
+
+class _Content(Struct):
+    content: str | UnsetType = UNSET
+
+
+_CONTENT = msgspec.json.Decoder(_Content)
+
+
+def space_draft(body: NewSpaceIn, reader: Reader) -> SpaceDraft:
+    return SpaceDraft(**{name: reader.optional_text(getattr(body, name)) for name in body.__struct_fields__})
+
+
+def space_fields(body: SpacePatchIn, reader: Reader) -> dict[str, str | None]:
+    return {
+        name: reader.optional_text(value)
+        for name in body.__struct_fields__
+        if (value := getattr(body, name)) is not UNSET
+    }
+
+
+def space_out(space: Space) -> SpaceOut:
+    return SpaceOut(
+        space.id,
+        space.user_id,
+        space.tenant_id,
+        space.description,
+        space.llm_model_name,
+        space.llm_base_url,
+        space.custom_instructions,
+        clock.format_timestamp(space.created_at),
+        space.deduplication_key,
+    )
+
+
+def session_draft(body: NewSessionIn, reader: Reader) -> SessionDraft:
+    return SessionDraft(
+        tuple(map(reader.text, body.participants)),
+        reader.optional_text(body.description),
+        None if body.metadata is None else _object_or_null(body.metadata, reader, "metadata"),
+        _strategies(body.lifecycle_strategies or (), reader),
+        reader.optional_text(body.deduplication_key),
+    )
+
+
+def session_change(body: SessionPatchIn, reader: Reader) -> SessionChange:
+    description = body.description
+    strategies = body.lifecycle_strategies
+    return SessionChange(
+        NOT_MENTIONED if isinstance(description, UnsetType) else reader.optional_text(description),
+        NOT_MENTIONED if isinstance(body.metadata, UnsetType) else _object_or_null(body.metadata, reader, "metadata"),
+        NOT_MENTIONED if isinstance(strategies, UnsetType) else _strategies(strategies, reader),
+    )
+
+
+def session_out(session: Session) -> SessionOut:
+    return SessionOut(
+        session.id,
+        session.participants,
+        session.description,
+        Raw((session.metadata or "null").encode()),
+        clock.format_timestamp(session.created_at),
+        Raw(session.strategies.encode()),
+        session.version,
+        session.deduplication_key,
+    )
+
+
+def event_draft(body: NewEventIn, reader: Reader, *loc: str | int) -> EventDraft:
+    raw, content = _body(body.body, reader, loc)
+    emitter = body.emitter
+    return EventDraft(
+        raw, content, reader.optional_text(body.type), reader.text(emitter.type), reader.optional_text(emitter.id)
+    )
+
+
+def event_change(
+    body: EventPatchIn, reader: Reader, sequence_id: int, created_at: str | None, *loc: str | int
+) -> EventChange:
+    raw, content = (None, None) if isinstance(body.body, UnsetType) else _body(body.body, reader, loc)
+    emitter = body.emitter
+    return EventChange(
+        sequence_id,
+        raw,
+        content,
+        reader.optional_text(body.type),
+        None if emitter is None else reader.text(emitter.type),
+        None if emitter is None else reader.optional_text(emitter.id),
+        None if created_at is None else _token(created_at, (*loc, "createdAt")),
+    )
+
+
+def with_token(change: EventChange, created_at: str, *loc: str | int) -> EventChange:
+    """The change, for an event that must have this `createdAt`. Raises Invalid where it is no timestamp."""
+    return replace(change, token=_token(created_at, loc))
+
+
+def page_out(items: list[T], total: int, offset: int, limit: int) -> PageOut[T]:
+    return PageOut(items, total, offset, limit)
+
+
+def event_out(event: Event) -> EventOut:
+    return EventOut(
+        event.sequence_id,
+        Raw(event.body.encode()),
+        event.type,
+        event.emitter_type,
+        event.emitter_id,
+        clock.format_timestamp(event.created_at),
+    )
+
+
+def _body(raw: Raw, reader: Reader, loc: tuple[str | int, ...]) -> tuple[str, str | None]:
+    """A body as text, and its content. Raises Invalid where it is no object or its content no string."""
+    try:
+        view = _CONTENT.decode(raw)
+    except msgspec.ValidationError:
+        _check_object(raw, (*loc, "body"))
+        raise Invalid("content is a string", (*loc, "body", "content"), "string_type") from None
+    content = None if isinstance(view.content, UnsetType) else reader.text(view.content)
+    return reader.raw(raw), content
+
+
+def _object_or_null(raw: Raw, reader: Reader, name: str) -> str | None:
+    if bytes(raw) == b"null":
+        return None
+    _check_object(raw, (name,))
+    return reader.raw(raw)
+
+
+def _check_object(raw: Raw, loc: tuple[str | int, ...]) -> None:
+    if not bytes(raw).startswith(b"{"):
+        raise Invalid(f"{loc[-1]} is a JSON object", loc, "dict_type")
+
+
+def _strategies(items: Any, reader: Reader) -> tuple[Strategy, ...]:
+    return tuple(
+        parse_strategy(
+            item.type,
+            item.trigger,
+            None if item.opts is None else _object_or_null(item.opts, reader, "opts"),
+            "lifecycleStrategies",
+            index,
+        )
+        for index, item in enumerate(items)
+    )
+
+
+def _token(text: str, loc: tuple[str | int, ...]) -> int:
+    try:
+        return clock.parse_timestamp(text)
+    except (ValueError, OverflowError) as error:
+        raise Invalid(str(error), loc, "datetime_parsing") from error

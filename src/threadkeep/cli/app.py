@@ -1,0 +1,19 @@
+"""The root command, and how its errors are told."""
+
+import click
+
+from threadkeep import __version__
+from threadkeep.cli.migrate import migrate
+from threadkeep.cli.serve import serve
+from threadkeep.cli.token import token
+
+
+@click.group(context_settings={"auto_envvar_prefix": "THREADKEEP", "help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="threadkeep %(version)s")
+def threadkeep() -> None:
+    """Threadkeep keeps what AI agents and people say to each other."""
+
+
+threadkeep.add_command(serve)
+threadkeep.add_command(token)
+threadkeep.add_command(migrate)

@@ -1,0 +1,55 @@
+"""From a command to a coroutine and back: options that several commands share, and errors told in one line."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import click
+
+from threadkeep.errors import ThreadkeepError
+from threadkeep.services.container import Container
+from threadkeep.settings import Settings, help_of
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def setting(name: str, **options: Any) -> Callable[[F], F]:
+    """The option of a setting: `--database-connections`, also read from THREADKEEP_DATABASE_CONNECTIONS."""
+    default = getattr(Settings(), name)
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        envvar=f"THREADKEEP_{name.upper()}",
+        default=default,
+        show_default=default is not None,
+        show_envvar=True,
+        help=help_of(name),
+        **options,
+    )
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end. Our own errors end the command with one line and status 1."""
+    try:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            return runner.run(work)
+    except ThreadkeepError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def with_container(settings: Settings, work: Callable[[Container], Coroutine[Any, Any, T]]) -> T:
+    """Run with the services open, and close them."""
+    container = await Container.open(settings)
+    try:
+        return await work(container)
+    finally:
+        await container.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # There is none for Windows.
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

