@@ -1,6 +1,6 @@
 """Threadkeep keeps what AI agents and people say to each other.
 
-The light client (`threadkeep.models`, `threadkeep.persistence`) needs httpx and pydantic only;
+The clients (`threadkeep.models`, `threadkeep.persistence`) need httpx and pydantic only;
 the rest comes with extras.
 """
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from threadkeep.models.client import Client
 
-__all__ = ["Client"]
+__all__ = ["Client", "__version__"]
+
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # The server and the command line import this package too, and have no use for httpx.
+    # Whoever imports a part of the package imports this file too, and may have no use for httpx.
     if name == "Client":
         from threadkeep.models.client import Client
 
