@@ -25,7 +25,7 @@ _VERSION = VersionOut(2, 49, "2.49.0", "2.49.0")
 def create_app(container: Container) -> Starlette:
     """The Memory Service over HTTP, on services that are open; the caller closes them."""
     document = openapi.document(OPERATIONS, prefix=PREFIX, version=__version__)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(f"{PREFIX}/version/", _version),
             *docs.routes(PREFIX, document),
@@ -34,6 +34,9 @@ def create_app(container: Container) -> Starlette:
         middleware=[Middleware(RequestContext, max_request_bytes=container.settings.max_request_bytes)],
         exception_handlers={HTTPException: _http_error},
     )
+    # A redirect would lose the body or the token in some clients; the 404 names the right path.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _version(request: Request) -> Response:

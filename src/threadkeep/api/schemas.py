@@ -4,10 +4,10 @@ Types are checked here, limits by the rules of the domain. The keys are those of
 """
 
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from threadkeep import clock
 from threadkeep.api.json import Reader
@@ -19,6 +19,18 @@ from threadkeep.domain.space import Space, SpaceDraft
 from threadkeep.errors import Invalid
 
 T = TypeVar("T")
+Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+ObjectOrNull = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+Strategies = Annotated[Raw, Meta(extra_json_schema={"type": "array", "items": {"type": "object"}})]
+
+
+def _null() -> Raw:
+    return Raw(b"null")
+
+
+def _not_given() -> Raw:
+    """A raw field that is not there: no JSON value is empty."""
+    return Raw(b"")
 
 
 class NewSpaceIn(Struct, rename="camel"):
@@ -59,7 +71,7 @@ class StrategyIn(Struct, rename="camel"):
 
     type: str
     trigger: dict[str, Any]
-    opts: Raw | None = None
+    opts: ObjectOrNull = field(default_factory=_null)
 
 
 class NewSessionIn(Struct, rename="camel"):
@@ -68,7 +80,7 @@ class NewSessionIn(Struct, rename="camel"):
     participants: list[str]
     lifecycle_strategies: list[StrategyIn] | None = None
     description: str | None = None
-    metadata: Raw | None = None
+    metadata: ObjectOrNull = field(default_factory=_null)
     deduplication_key: str | None = None
 
 
@@ -76,7 +88,7 @@ class SessionPatchIn(Struct, rename="camel"):
     """Changes to a session; null clears description and metadata, what is left out stays."""
 
     description: str | UnsetType | None = UNSET
-    metadata: Raw | UnsetType = UNSET
+    metadata: ObjectOrNull = field(default_factory=_not_given)
     lifecycle_strategies: list[StrategyIn] | UnsetType = UNSET
 
 
@@ -86,9 +98,9 @@ class SessionOut(Struct, rename="camel"):
     id: str
     participants: tuple[str, ...]
     description: str | None
-    metadata: Raw
+    metadata: ObjectOrNull
     created_at: str
-    lifecycle_strategies: Raw
+    lifecycle_strategies: Strategies
     version: int
     deduplication_key: str | None
 
@@ -103,7 +115,7 @@ class EmitterIn(Struct):
 class NewEventIn(Struct, rename="camel"):
     """An event to be appended."""
 
-    body: Raw
+    body: Object
     emitter: EmitterIn
     type: str | None = None
 
@@ -117,7 +129,7 @@ class EventBatchIn(Struct, rename="camel"):
 class EventPatchIn(Struct, rename="camel"):
     """Changes to an event; what is left out or null stays."""
 
-    body: Raw | UnsetType = UNSET
+    body: ObjectOrNull = field(default_factory=_not_given)
     type: str | None = None
     emitter: EmitterIn | None = None
 
@@ -139,7 +151,7 @@ class EventOut(Struct, rename="camel"):
     """An event."""
 
     sequence_id: int
-    body: Raw
+    body: Object
     event_type: str | None
     emitter_type: str
     emitter_id: str | None
@@ -207,7 +219,7 @@ def session_draft(body: NewSessionIn, reader: Reader) -> SessionDraft:
     return SessionDraft(
         tuple(map(reader.text, body.participants)),
         reader.optional_text(body.description),
-        None if body.metadata is None else _object_or_null(body.metadata, reader, "metadata"),
+        _object_or_null(body.metadata, reader, "metadata"),
         _strategies(body.lifecycle_strategies or (), reader),
         reader.optional_text(body.deduplication_key),
     )
@@ -218,7 +230,7 @@ def session_change(body: SessionPatchIn, reader: Reader) -> SessionChange:
     strategies = body.lifecycle_strategies
     return SessionChange(
         NOT_MENTIONED if isinstance(description, UnsetType) else reader.optional_text(description),
-        NOT_MENTIONED if isinstance(body.metadata, UnsetType) else _object_or_null(body.metadata, reader, "metadata"),
+        NOT_MENTIONED if not body.metadata else _object_or_null(body.metadata, reader, "metadata"),
         NOT_MENTIONED if isinstance(strategies, UnsetType) else _strategies(strategies, reader),
     )
 
@@ -247,7 +259,7 @@ def event_draft(body: NewEventIn, reader: Reader, *loc: str | int) -> EventDraft
 def event_change(
     body: EventPatchIn, reader: Reader, sequence_id: int, created_at: str | None, *loc: str | int
 ) -> EventChange:
-    raw, content = (None, None) if isinstance(body.body, UnsetType) else _body(body.body, reader, loc)
+    raw, content = (None, None) if bytes(body.body) in (b"", b"null") else _body(body.body, reader, loc)
     emitter = body.emitter
     return EventChange(
         sequence_id,
@@ -291,10 +303,10 @@ def _body(raw: Raw, reader: Reader, loc: tuple[str | int, ...]) -> tuple[str, st
     return reader.raw(raw), content
 
 
-def _object_or_null(raw: Raw, reader: Reader, name: str) -> str | None:
+def _object_or_null(raw: Raw, reader: Reader, *loc: str | int) -> str | None:
     if bytes(raw) == b"null":
         return None
-    _check_object(raw, (name,))
+    _check_object(raw, loc)
     return reader.raw(raw)
 
 
@@ -308,7 +320,7 @@ def _strategies(items: Any, reader: Reader) -> tuple[Strategy, ...]:
         parse_strategy(
             item.type,
             item.trigger,
-            None if item.opts is None else _object_or_null(item.opts, reader, "opts"),
+            _object_or_null(item.opts, reader, "lifecycleStrategies", index, "opts"),
             "lifecycleStrategies",
             index,
         )
