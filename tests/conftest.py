@@ -76,7 +76,7 @@ _names = itertools.count(1)
 
 
 @pytest.fixture(params=ENGINES)
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a fresh, migrated database of each engine."""
     if request.param == "sqlite":
         template: Path = request.getfixturevalue("sqlite_template")
@@ -87,11 +87,11 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     url: str = request.getfixturevalue("postgres_url")
     template_name: str = request.getfixturevalue("postgres_template")
     name = f"test_{os.getpid()}_{next(_names)}"
-    await _administer(url, f"CREATE DATABASE {name} TEMPLATE {template_name}")
+    asyncio.run(_administer(url, f"CREATE DATABASE {name} TEMPLATE {template_name}"))
     try:
         yield _with_name(url, name)
     finally:
-        await _administer(url, f"DROP DATABASE {name} WITH (FORCE)")
+        asyncio.run(_administer(url, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 @pytest.fixture

@@ -1,0 +1,43 @@
+# What a person can do here. `make` alone runs what CI runs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The lock file decides what is installed; uv itself comes into the environment where the machine has none.
+UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+# An environment that happens to be active is not ours to change.
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := check
+.PHONY: check demo test lint fix bench help
+
+check: lint test  ## Lint and test: what CI runs
+
+demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
+	@mkdir -p .demo
+	@$(BIN)/python -m threadkeep.demo
+
+test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-UI
+	$(BIN)/python -m pytest
+	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' python -m pytest tests/chat_history tests/gateway
+
+lint: $(VENV)/ready  ## Check format, style, imports and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+fix: $(VENV)/ready  ## Format, and mend what can be mended by itself
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/ready  ## Measure, as ratios in one run
+	$(BIN)/python -m bench
+
+help:  ## Say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/ready: pyproject.toml uv.lock
+	@command -v uv >/dev/null 2>&1 || test -x $(BIN)/uv || { python3 -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv; }
+	$(UV) sync --quiet --locked --all-extras
+	@touch $@
