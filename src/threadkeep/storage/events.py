@@ -4,17 +4,17 @@ Appends come in groups (`append_group`): many callers share a transaction, and e
 The session row is where the numbers come from: one UPDATE locks it, counts and hands out a range.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, and_, bindparam, case, column, func, insert, literal_column, or_, select, update, values
+from sqlalchemy import Column, and_, bindparam, case, column, func, literal_column, or_, select, update, values
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.storage import text
-from threadkeep.storage.statement import Row, Statement, Steps
+from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, chunks, flat
 from threadkeep.storage.tables import events, sessions, spaces
 
 EVENT_COLUMNS = (
@@ -25,8 +25,6 @@ EVENT_COLUMNS = (
     events.c.emitter_id,
     events.c.updated_at,
 )
-_GROUP_SIZES = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of one multi-row statement. Few sizes, so that few statements are prepared."""
 _INSERTED: tuple[Column[Any], ...] = (
     events.c.space_id,
     events.c.session_id,
@@ -38,6 +36,9 @@ _INSERTED: tuple[Column[Any], ...] = (
     events.c.created_at,
     events.c.updated_at,
 )
+
+
+_INSERT = InsertMany(events, _INSERTED)
 
 
 @dataclass(slots=True)
@@ -89,13 +90,6 @@ def _advance(size: int) -> Statement:
     )
 
 
-@cache
-def _insert(size: int) -> Statement:
-    return Statement(
-        insert(events).values([{c.name: bindparam(f"{c.name}_{row}") for c in _INSERTED} for row in range(size)])
-    )
-
-
 def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
     """Append for many callers at once. A caller whose session is not there gets None, and disturbs nobody."""
     user_of: dict[tuple[str, str], str] = {}
@@ -111,8 +105,8 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
     # Sorted, so that two processes take the row locks in one order.
     wanted = [(*place, user_of[place], n, now) for place, n in sorted(counts.items())]
     next_number: dict[tuple[str, str], int] = {}
-    for chunk in _chunks(wanted):
-        for space_id, session_id, last in (yield _advance(len(chunk)), _flat(chunk)):
+    for chunk in chunks(wanted):
+        for space_id, session_id, last in (yield _advance(len(chunk)), flat(chunk)):
             next_number[space_id, session_id] = last - counts[space_id, session_id] + 1
     answers: list[list[Event] | None] = []
     rows: list[tuple[Any, ...]] = []
@@ -129,8 +123,8 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
         ]
         rows += [_row(wish, event) for event in made]
         answers.append(made)
-    for chunk in _chunks(rows):
-        yield _insert(len(chunk)), _flat(chunk)
+    if rows:
+        yield _INSERT, rows
     if strangers:
         # Two users name one session in one group: one of them has it, and which one only the database knows.
         for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):
@@ -327,15 +321,3 @@ def _row(wish: Append, event: Event) -> tuple[Any, ...]:
         event.created_at,
         event.created_at,
     )
-
-
-def _chunks(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    start = 0
-    for size in _GROUP_SIZES:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size
-
-
-def _flat(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [value for row in rows for value in row]

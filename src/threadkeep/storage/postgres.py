@@ -9,15 +9,15 @@ import asyncio
 import contextlib
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import asyncpg
 
 from threadkeep.domain.event import Event
 from threadkeep.errors import Unavailable
 from threadkeep.storage.events import Append, append_group
-from threadkeep.storage.statement import Row, Steps
+from threadkeep.storage.statement import InsertMany, Row, Steps, chunks, flat
 
 T = TypeVar("T")
 
@@ -171,8 +171,13 @@ async def _drive(connection: Any, steps: Steps[T]) -> T:
         try:
             while True:
                 statement, values = steps.send(rows) if rows is not None else next(steps)
-                sql, arguments = statement.bind("postgresql", values)
-                rows = await connection.fetch(sql, *arguments)
+                if isinstance(statement, InsertMany):
+                    for chunk in chunks(cast(Sequence[Sequence[Any]], values)):
+                        await connection.execute(statement.of(len(chunk)).sql("postgresql"), *flat(chunk))
+                    rows = []
+                else:
+                    sql, arguments = statement.bind("postgresql", values)
+                    rows = await connection.fetch(sql, *arguments)
         except StopIteration as stop:
             result: T = stop.value
             return result

@@ -5,11 +5,11 @@ An operation is a generator: it yields a statement with its values, is sent the 
 So one set of queries serves a blocking driver (SQLite, in the writer's thread) and an awaiting one (PostgreSQL).
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import ClauseElement, Column, Table, bindparam
+from sqlalchemy import ClauseElement, Column, Table, bindparam, insert
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -21,7 +21,9 @@ from sqlalchemy.types import Boolean
 T = TypeVar("T")
 Row = Sequence[Any]
 Values = Mapping[str, Any] | Sequence[Any]
-Step = tuple["Statement", Values]
+
+
+Step = tuple["Statement", Values] | tuple["InsertMany", Sequence[Sequence[Any]]]
 Steps = Generator[Step, list[Row], T]
 Insert = Callable[..., Any]
 """`sqlite.insert` or `postgresql.insert`: the one construct that SQLAlchemy does not offer for both at once."""
@@ -65,8 +67,10 @@ class Statement:
     def _on(self, dialect: str) -> _Compiled:
         found = self._compiled.get(dialect)
         if found is None:
-            dialect_object, insert = _DIALECTS[dialect]
-            construct = self._construct if isinstance(self._construct, ClauseElement) else self._construct(insert)
+            dialect_object, dialect_insert = _DIALECTS[dialect]
+            construct = (
+                self._construct if isinstance(self._construct, ClauseElement) else self._construct(dialect_insert)
+            )
             compiled = cast(SQLCompiler, construct.compile(dialect=dialect_object))
             constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
             found = _Compiled(str(compiled), list(compiled.positiontup or []), constants)
@@ -74,10 +78,49 @@ class Statement:
         return found
 
 
+class InsertMany:
+    """INSERT of any number of rows, each in the order of `columns`.
+
+    SQLite is fastest with one statement run for each row, PostgreSQL with few statements of many rows: the driver
+    of each takes what suits it. There are few sizes of many, so that few statements are prepared.
+    """
+
+    SIZES = (64, 32, 16, 8, 4, 2, 1)
+
+    def __init__(self, table: Table, columns: Sequence[Column[Any]]) -> None:
+        self._table = table
+        self._names = [column.name for column in columns]
+        self._statements: dict[int, Statement] = {}
+
+    def of(self, size: int) -> Statement:
+        """The statement for `size` rows; it takes their values one after the other."""
+        found = self._statements.get(size)
+        if found is None:
+            rows: list[dict[str, Any]] = [
+                {name: bindparam(f"{name}_{row}") for name in self._names} for row in range(size)
+            ]
+            found = self._statements[size] = Statement(insert(self._table).values(rows if size > 1 else rows[0]))
+        return found
+
+
+def chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The rows in pieces of the sizes that are prepared."""
+    start = 0
+    for size in InsertMany.SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+
+
+def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """The values of all rows, one after the other."""
+    return [value for row in rows for value in row]
+
+
 def insert_unless_taken(table: Table, returning: Column[Any], *left_out: str) -> Statement:
     """INSERT of one row that does nothing, and returns no row, where a unique key is taken."""
     row: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in left_out}
-    return Statement(lambda insert: insert(table).values(row).on_conflict_do_nothing().returning(returning))
+    return Statement(lambda dialect: dialect(table).values(row).on_conflict_do_nothing().returning(returning))
 
 
 class Contains(FunctionElement[bool]):
