@@ -50,7 +50,7 @@ class DRSession(BaseModel):
         ValueError: At the definition of a class with an empty prefix.
     """
 
-    __description_prefix__: ClassVar[str] = ""
+    __description_prefix__: ClassVar[str] = "DRSession"
     __lifecycle_strategies__: ClassVar[builtins.list[LifecycleStrategy]] = [
         {"type": "soft_delete", "trigger": {"ttl": DEFAULT_SESSION_TTL_SECONDS}}
     ]
@@ -238,7 +238,7 @@ class DRSession(BaseModel):
         plan = cls.__dict__.get("__session_plan__")
         if plan is None:
             cls.model_rebuild()
-            plan = cls.__session_plan__ = SessionPlan.of(cls, cls.__description_prefix__ or cls.__name__)
+            plan = cls.__session_plan__ = SessionPlan.of(cls, cls.__description_prefix__)
         return cast(SessionPlan, plan)
 
     @classmethod

@@ -121,7 +121,10 @@ def _read_each(model: type[M], values: Mapping[str, Any], place: str) -> M:
             model.__name__,
             "; ".join(
                 [f"{name!r} is missing" for name in missing]
-                + [f"{name!r} holds a {type(values[name]).__name__} that does not fit its type" for name in unfit]
+                + [
+                    f"{name!r} holds a value of type {type(values[name]).__name__}, which does not fit"
+                    for name in unfit
+                ]
             ),
         )
     return instance
