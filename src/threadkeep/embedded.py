@@ -1,1 +1,58 @@
 """The async client on an in-process service: no server, no port."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from threadkeep.errors import MissingExtra
+from threadkeep.persistence import DRMemoryServiceClient
+from threadkeep.transport.in_process import InProcessTransport
+
+try:
+    from threadkeep.api.app import create_app
+    from threadkeep.api.routing import PRINCIPAL
+    from threadkeep.services.container import Container
+    from threadkeep.settings import Settings
+except ModuleNotFoundError as error:
+    raise MissingExtra("server", "threadkeep.embedded") from error
+
+# Nothing resolves or checks these; they only have to look like an address and a token.
+_ENDPOINT = "http://threadkeep.embedded/api/v2"
+_TOKEN = "embedded"
+
+
+@asynccontextmanager
+async def client(
+    database: str = "sqlite:///threadkeep.db", *, user: str = "local"
+) -> AsyncIterator[DRMemoryServiceClient]:
+    """A client on a Memory Service that runs inside this process and ends with the context.
+
+    ```python
+    async with embedded.client("sqlite:///chats.db") as client:
+        space = await DRMemorySpace.post(client, deduplication_key="my-app")
+    ```
+
+    The database may be served later, by `threadkeep serve --database ...`: `threadkeep token create --user local` makes
+    a token that sees what was stored here.
+
+    Args:
+        database: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. Its schema is made, or brought up to date.
+        user: The name of the user who owns what is stored; made where there is none.
+
+    Raises:
+        MissingExtra: The `server` extra is not installed, or `postgres` for a PostgreSQL database.
+        Unavailable: The database gives no answer.
+        ThreadkeepError: The URL cannot be used, or the schema is newer than this version knows.
+    """
+    container = await Container.open(Settings(database=database))
+    try:
+        principal = await container.tokens.local_principal(user)
+        transport = InProcessTransport(create_app(container), {PRINCIPAL: principal})
+        async with (
+            httpx.AsyncClient(transport=transport, trust_env=False) as http_client,
+            DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_TOKEN, http_client=http_client) as opened,
+        ):
+            yield opened
+    finally:
+        await container.close()
