@@ -35,7 +35,7 @@ def stored(**fields: Any) -> Session:
 
 
 def read(model: type[DRSession], row: Session) -> Any:
-    return read_values(model, plan_of(model).values(row), "session s")
+    return read_values(model, plan_of(model).values(row), lambda: "session s")
 
 
 def test_each_field_goes_to_the_place_that_its_marker_names() -> None:
@@ -326,9 +326,9 @@ def test_validators_and_serializers_of_a_class_work_both_ways() -> None:
     plan = EventPlan.of(QuietMessage)
     event = plan.new_event(plan.draft({"content": ""}), "quiet")
     assert event["body"]["content"] == "\u200b"
-    assert read_values(QuietMessage, {"content": "\u200b", "emitter_type": "agent"}, "event 1").content == ""
+    assert read_values(QuietMessage, {"content": "\u200b", "emitter_type": "agent"}, lambda: "event 1").content == ""
     # A row with another bad value is read field by field, through the same validators.
-    drifted = read_values(QuietMessage, {"content": "\u200b", "score": "much"}, "event 1")
+    drifted = read_values(QuietMessage, {"content": "\u200b", "score": "much"}, lambda: "event 1")
     assert (drifted.content, drifted.score) == ("", "much")
 
 

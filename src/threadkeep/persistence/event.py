@@ -275,7 +275,7 @@ class DREvent(BaseModel):
 
     @classmethod
     def _read(cls, session: DRSession, row: Event) -> Self:
-        event = read_values(cls, cls._plan().values(row), f"event {row['sequenceId']} of session {session.id}")
+        event = read_values(cls, cls._plan().values(row), lambda: f"event {row['sequenceId']} of session {session.id}")
         event._session = session
         event._row = row
         return event

@@ -243,7 +243,7 @@ class DRSession(BaseModel):
 
     @classmethod
     def _read(cls, space: DRMemorySpace, row: Session) -> Self:
-        session = read_values(cls, cls._plan().values(row), f"session {row['id']}")
+        session = read_values(cls, cls._plan().values(row), lambda: f"session {row['id']}")
         session._space = space
         session._row = row
         return session

@@ -4,13 +4,12 @@ Both ways go through pydantic by the declared types, the class's own field valid
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, Field, TypeAdapter
-from pydantic.fields import FieldInfo
 
 from threadkeep import clock
 
@@ -45,17 +44,17 @@ def dump_values(instance: BaseModel, names: Iterable[str]) -> dict[str, Any]:
     return {name: dumped[key] for name, key in keys.items() if name in wanted and key in dumped}
 
 
-def read_values(model: type[M], values: Mapping[str, Any], place: str) -> M:
+def read_values(model: type[M], values: Mapping[str, Any], place: Callable[[], str]) -> M:
     """An instance of what is stored, under field names; never raises.
 
     A row that fits its class is validated whole. Otherwise each field is read by itself: a value that does not fit its
-    type stays as it came, a field that is required and missing is `None`, and both are logged with `place`.
+    type stays as it came, a field that is required and missing is `None`, and both are logged with what `place` says.
     """
     try:
         return model.model_validate(_by_input_name(model, values))
     except Exception:
         # Also what a validator of the application raises by accident: one row must never hide the others.
-        return _read_each(model, values, place)
+        return _read_each(model, values, place())
 
 
 def parse_key(model: type[BaseModel], name: str, value: Any) -> str:
@@ -143,13 +142,15 @@ def _read_one(instance: BaseModel, name: str, value: Any) -> bool:
     return True
 
 
-def _by_input_name(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    fields = model.model_fields
-    return {_input_name(name, fields[name]): value for name, value in values.items()}
+def _by_input_name(model: type[BaseModel], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    aliases = _input_aliases(model)
+    return {aliases.get(name, name): value for name, value in values.items()} if aliases else values
 
 
-def _input_name(name: str, info: FieldInfo) -> str:
-    return info.validation_alias if isinstance(info.validation_alias, str) else name
+@lru_cache(maxsize=1024)
+def _input_aliases(model: type[BaseModel]) -> Mapping[str, str]:
+    aliases = {name: info.validation_alias for name, info in model.model_fields.items()}
+    return {name: alias for name, alias in aliases.items() if isinstance(alias, str)}
 
 
 def read_moment(text: str) -> datetime:
