@@ -172,7 +172,7 @@ async def test_a_patch_gives_a_new_token_and_a_stale_one_changes_nothing(place: 
     (changed,) = await place.services.events.patch(
         *place.at, [EventChange(1, body='{"content":"second"}', content="second", token=made.created_at)]
     )
-    with pytest.raises(StaleEvent, match="^Patch of incorrect version of event 1"):
+    with pytest.raises(StaleEvent, match=r"^Patch of incorrect version of event 1"):
         await place.services.events.patch(*place.at, [EventChange(1, body="{}", token=made.created_at)])
 
     assert changed.created_at > made.created_at

@@ -1,0 +1,63 @@
+"""Every statement, on both dialects: it compiles, and it names the space whose shard it runs on."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from threadkeep.storage import events, runs, sessions, spaces, tokens
+from threadkeep.storage.statement import InsertMany, Statement, like_pattern
+
+DIALECTS = ("sqlite", "postgresql")
+# These look across spaces on purpose: they ask for the spaces of a user, or for runs that nobody holds any more.
+ACROSS_SPACES = {
+    "spaces._COUNT",
+    "spaces._LIST",
+    "spaces._LIST_BY_KEY",
+    "spaces._BY_KEY",
+    "runs._RENEW",
+    "runs._EXPIRED",
+}
+FORBIDDEN = re.compile(
+    r"\b(?:now|random|clock_timestamp|gen_random_uuid|pg_advisory\w*)\(|\bSKIP LOCKED\b", re.IGNORECASE
+)
+
+
+def every_statement() -> Iterator[tuple[str, Statement]]:
+    for module in (spaces, sessions, events, runs, tokens):
+        name = module.__name__.rpartition(".")[2]
+        for attribute, value in vars(module).items():
+            if isinstance(value, Statement):
+                yield f"{name}.{attribute}", value
+            if isinstance(value, InsertMany):
+                yield f"{name}.{attribute}", value.of(1)
+                yield f"{name}.{attribute}", value.of(64)
+    yield "events._advance", events._advance(1)
+    yield "events._advance", events._advance(64)
+    for flags in ((False, False, False), (True, True, False), (True, False, True)):
+        yield "events._page", events._page(*flags)
+    for filters in ((0, False, False), (2, True, True)):
+        for statement in sessions._list_statements(*filters):
+            yield "sessions._list_statements", statement
+
+
+STATEMENTS = list(every_statement())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("name", "statement"), STATEMENTS)
+def test_it_compiles_and_stays_in_the_portable_subset(name: str, statement: Statement, dialect: str) -> None:
+    sql = statement.sql(dialect)
+
+    assert not FORBIDDEN.search(sql)
+    if not name.startswith("tokens.") and name not in ACROSS_SPACES:
+        assert re.search(r"space_id\s*=|\(space_id,|wanted\.space", sql), sql
+
+
+def test_there_are_statements_to_look_at() -> None:
+    assert len(STATEMENTS) > 35
+
+
+@pytest.mark.parametrize(("needle", "pattern"), [("a", "%a%"), ("50%", r"%50\%%"), ("a_b", r"%a\_b%"), ("\\", r"%\\%")])
+def test_a_needle_for_like_means_itself(needle: str, pattern: str) -> None:
+    assert like_pattern(needle) == pattern
