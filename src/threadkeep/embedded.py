@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 # Nothing resolves or checks these; they only have to look like an address and a token.
 _ENDPOINT = "http://threadkeep.embedded/api/v2"
 _TOKEN = "embedded"
+_SECONDS = 30.0
 
 
 @asynccontextmanager
@@ -50,7 +51,7 @@ async def client(
         principal = await container.tokens.local_principal(user)
         transport = InProcessTransport(create_app(container), {PRINCIPAL: principal})
         async with (
-            httpx.AsyncClient(transport=transport, trust_env=False) as http_client,
+            httpx.AsyncClient(transport=transport, trust_env=False, timeout=_SECONDS) as http_client,
             DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_TOKEN, http_client=http_client) as opened,
         ):
             yield opened

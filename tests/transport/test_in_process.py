@@ -167,3 +167,30 @@ async def test_a_reader_that_stops_early_frees_an_app_that_waits_for_room() -> N
         async with client.stream("GET", "http://app.test/") as response:
             await anext(response.aiter_raw())
         await done.wait()
+
+
+async def test_a_silent_app_is_left_after_the_read_timeout() -> None:
+    left = asyncio.Event()
+
+    async def silent(scope: object, receive: object, send: object) -> None:
+        await receive()  # type: ignore[operator]
+        assert await receive() == {"type": "http.disconnect"}  # type: ignore[operator]
+        left.set()
+
+    async with httpx.AsyncClient(transport=InProcessTransport(silent), timeout=0.001) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await client.get("http://app.test/")
+        await left.wait()
+
+
+async def test_a_stream_that_falls_silent_is_left_after_the_read_timeout() -> None:
+    async def lines() -> AsyncIterator[str]:
+        yield "first"
+        await asyncio.Event().wait()
+
+    async def stream(request: Request) -> Response:
+        return StreamingResponse(lines())
+
+    async with client_of(Route("/", stream)) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await client.get("/", timeout=0.02)

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 ASGIApp = Callable[[Scope, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -16,10 +17,10 @@ _MAX_WAITING_CHUNKS = 64
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):
-    """An httpx transport that hands each request to an ASGI app, streaming both ways.
+    """An httpx transport that hands each request to an ASGI app, and streams its response.
 
-    As behind a socket, a caller that leaves does not stop the app: it is told of the disconnect and may finish. Closing
-    the transport cancels what is still running.
+    As behind a socket, the read timeout holds, and a caller that leaves does not stop the app: it is told of the
+    disconnect and may finish. Closing the transport cancels what is still running.
 
     Args:
         app: The ASGI app. Its lifespan is not run.
@@ -32,13 +33,13 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         self._running: set[asyncio.Task[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises httpx.RemoteProtocolError where the app raises, or returns, before its response starts."""
-        exchange = _Exchange(await request.aread())
+        """Raises httpx.RemoteProtocolError where the app ends before its response starts, httpx.ReadTimeout."""
+        exchange = _Exchange(await request.aread(), request.extensions.get("timeout", {}).get("read"))
         task = asyncio.create_task(exchange.run(self._app, {**_build_scope(request), **self._scope}))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
-            status, headers = await exchange.started
+            status, headers = await exchange.start()
         except BaseException:
             exchange.leave()
             raise
@@ -54,8 +55,9 @@ class InProcessTransport(httpx.AsyncBaseTransport):
 class _Exchange:
     """One request and its response, between the caller's task and the app's."""
 
-    def __init__(self, content: bytes) -> None:
-        self.started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.Future()
+    def __init__(self, content: bytes, patience: float | None) -> None:
+        self._patience = patience
+        self._started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.Future()
         self._content: bytes | None = content
         self._left = asyncio.Event()
         self._chunks: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_MAX_WAITING_CHUNKS)
@@ -70,6 +72,9 @@ class _Exchange:
         else:
             await self._fail(httpx.RemoteProtocolError("The app ended before its response did"), None)
 
+    async def start(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        return await self._in_time(self._started)
+
     def leave(self) -> None:
         self._left.set()
         # Whoever waits for room in the queue goes on, and sends into nothing from now on.
@@ -77,10 +82,17 @@ class _Exchange:
             self._chunks.get_nowait()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        while (chunk := await self._chunks.get()) is not None:
+        while (chunk := await self._in_time(self._chunks.get())) is not None:
             if isinstance(chunk, Exception):
                 raise chunk
             yield chunk
+
+    async def _in_time(self, answer: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await answer
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"The app is silent for {self._patience} s") from error
 
     async def _receive(self) -> Message:
         if self._content is not None:
@@ -91,8 +103,8 @@ class _Exchange:
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            if not self.started.done():
-                self.started.set_result((message["status"], list(message.get("headers", ()))))
+            if not self._started.done():
+                self._started.set_result((message["status"], list(message.get("headers", ()))))
         elif message["type"] == "http.response.body" and not self._left.is_set():
             if body := message.get("body"):
                 await self._chunks.put(bytes(body))
@@ -104,10 +116,10 @@ class _Exchange:
         if self._complete or self._left.is_set():
             return
         failure.__cause__ = cause
-        if self.started.done():
+        if self._started.done():
             await self._chunks.put(failure)
         else:
-            self.started.set_exception(failure)
+            self._started.set_exception(failure)
 
 
 class _Body(httpx.AsyncByteStream):
