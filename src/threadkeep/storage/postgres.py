@@ -90,7 +90,7 @@ class PostgresDatabase:
 
     async def append(self, wish: Append) -> list[Event] | None:
         if self._closing:
-            raise Unavailable("The database is closing")
+            raise Unavailable("The database is closed")
         future: asyncio.Future[list[Event] | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((wish, future))
         self._work.set()

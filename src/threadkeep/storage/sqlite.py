@@ -64,11 +64,13 @@ class SqliteDatabase:
         self._thread.start()
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
+        self._check_open()
         # A look-up takes some 20 microseconds: less than handing it to a thread.
         with _translated():
             return _drive(self._reader, operation())
 
     async def scan(self, operation: Callable[[], Steps[T]]) -> T:
+        self._check_open()
         async with self._scans:
             return await asyncio.to_thread(self._scan, operation)
 
@@ -90,12 +92,15 @@ class SqliteDatabase:
             connection.close()
 
     async def _submit(self, **what: Any) -> Any:
-        if self._closing:
-            raise Unavailable("The database is closing")
+        self._check_open()
         loop = asyncio.get_running_loop()
         item = _Item(loop, loop.create_future(), **what)
         self._queue.put(item)
         return await item.future
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Unavailable("The database is closed")
 
     def _connect(self, *, read_only: bool = False) -> sqlite3.Connection:
         with _translated():
