@@ -1,0 +1,31 @@
+"""Records that a run left open when its process died: which they are, and how they end. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from threadkeep.chat_history.constants import MessageStatus, Role
+from threadkeep.chat_history.models import Message, Reasoning, ToolCall
+
+Leftover = Message | ToolCall | Reasoning
+
+
+def leftovers(stored: Sequence[Message], live_runs: Collection[str]) -> Iterator[Leftover]:
+    """The open records of runs that are not live, parents before what is in them.
+
+    A call that waits for the client's answer is no leftover. The last assistant message of a run that left something
+    open counts as open too: it shows how the run ended.
+    """
+    last_of_run = {message.run_id: message for message in stored if message.role == Role.ASSISTANT}
+    for message in stored:
+        if message.run_id is not None and message.run_id in live_runs:
+            continue
+        inner: list[Leftover] = [
+            *(call for call in message.tool_calls if _is_open(call) and not call.awaiting),
+            *(step for step in message.reasonings if _is_open(step)),
+        ]
+        if _is_open(message) or (inner and last_of_run.get(message.run_id) is message):
+            yield message
+        yield from inner
+
+
+def _is_open(record: Leftover) -> bool:
+    return record.status == MessageStatus.ACTIVE

@@ -1,0 +1,219 @@
+"""The beginning of a recorded run: the chat is found or made, what the client sent is stored, history is read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from threadkeep.chat_history.ag_ui.fold import Fold
+from threadkeep.chat_history.ag_ui.inputs import Arrival, is_answered, read_input, result_of, stored_content
+from threadkeep.chat_history.ag_ui.leftovers import Leftover, leftovers
+from threadkeep.chat_history.ag_ui.lenient import identifier_of, text_of
+from threadkeep.chat_history.ag_ui.records import Call, Row, Text
+from threadkeep.chat_history.ag_ui.snapshot import Known
+from threadkeep.chat_history.ag_ui.wire import message_fields
+from threadkeep.chat_history.constants import MessageStatus, Role
+from threadkeep.chat_history.dto import (
+    ChatCreate,
+    MessageCreate,
+    MessageReasoningUpdate,
+    MessageToolCallUpdate,
+    MessageUpdate,
+)
+from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall
+from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
+
+_TICK = timedelta(microseconds=1)
+Changes = dict[int, tuple[Leftover, dict[str, Any]]]
+
+
+class InvalidInput(Exception):
+    """The input has a new message that only the agent may bring. Nothing was stored."""
+
+
+class LiveRuns:
+    """The runs that are being recorded in this process, by chat. What another run left open is a leftover."""
+
+    def __init__(self) -> None:
+        self._runs: defaultdict[UUID, Counter[str]] = defaultdict(Counter)
+
+    def of(self, chat_uuid: UUID) -> frozenset[str]:
+        return frozenset(self._runs.get(chat_uuid, ()))
+
+    def enter(self, chat_uuid: UUID, run_id: str) -> None:
+        self._runs[chat_uuid][run_id] += 1
+
+    def leave(self, chat_uuid: UUID, run_id: str) -> None:
+        runs = self._runs[chat_uuid]
+        runs[run_id] -= 1
+        if runs[run_id] <= 0:
+            del runs[run_id]
+        if not runs:
+            del self._runs[chat_uuid]
+
+
+live_runs = LiveRuns()
+
+
+@dataclass(slots=True)
+class OpenedRun:
+    """A run that may begin: `history` is what the agent is to see, `carried` are calls that wait since earlier runs."""
+
+    chat: Chat
+    thread_id: str
+    run_id: str
+    history: list[Message]
+    fold: Fold
+    carried: dict[Row | Call, UUID]
+
+
+async def open_run(
+    user_id: UUID, chat_repo: ChatRepositoryLike, message_repo: MessageRepositoryLike, run_input: Any
+) -> OpenedRun:
+    """Open a run: from here on it is live, until `live_runs.leave`.
+
+    Raises InvalidInput before anything is stored, and whatever the repositories raise.
+    """
+    messages = [message_fields(message) for message in run_input.messages]
+    resume = [message_fields(entry) for entry in run_input.resume or ()]
+    chat = await chat_repo.get_chat_by_thread_id(user_id, run_input.thread_id)
+    stored = list(await message_repo.get_chat_messages(chat.chat_uuid)) if chat is not None else []
+    arrival = read_input(messages, resume, stored)
+    if arrival.refused is not None:
+        raise InvalidInput(arrival.refused)
+    if chat is None:
+        try:
+            chat = await chat_repo.create_chat(ChatCreate(user_uuid=user_id, thread_id=run_input.thread_id))
+        except ValueError as error:
+            raise InvalidInput(str(error)) from error
+    changes = _changes(arrival, stored, live_runs.of(chat.chat_uuid))
+    now = max([datetime.now(UTC), *(message.timestamp + _TICK for message in stored[-1:])])
+    users = [
+        _user_message(fields, chat, run_input.run_id, now + place * _TICK) for place, fields in enumerate(arrival.users)
+    ]
+    created: list[Message] = []
+    if changes or users:
+        async with message_repo.transaction():
+            for record, fields in changes.values():
+                await _store_change(message_repo, record, fields)
+            created = [await message_repo.create_message(user) for user in users]
+    history = [*_changed(stored, changes), *created]
+    carried = _carried(history)
+    fold = Fold(
+        now + len(users) * _TICK,
+        client_tools=[text_of(message_fields(tool).get("name")) for tool in run_input.tools or ()],
+        carried=[record for record in carried if isinstance(record, Call)],
+        known=_known(stored),
+    )
+    live_runs.enter(chat.chat_uuid, run_input.run_id)
+    shown = _until(history, arrival.replay_until)
+    return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried)
+
+
+def _changes(arrival: Arrival, stored: Sequence[Message], live: frozenset[str]) -> Changes:
+    """What the input, and the end of runs that died, change in stored records."""
+    interrupted = {"in_progress": False, "status": MessageStatus.INTERRUPTED}
+    changes: Changes = {id(record): (record, dict(interrupted)) for record in leftovers(stored, live)}
+    for call in arrival.abandoned:
+        changes[id(call)] = (call, {**interrupted, "awaiting": False})
+    for answer in arrival.answers:
+        content, error = result_of(answer.fields)
+        changes[id(answer.call)] = (
+            answer.call,
+            {
+                "content": content,
+                "tool_call_id": identifier_of(answer.fields.get("id")) or str(answer.call.uuid),
+                "error": error,
+                "status": MessageStatus.ERRORED if error else MessageStatus.COMPLETE,
+                "in_progress": False,
+                "awaiting": False,
+            },
+        )
+    return changes
+
+
+async def _store_change(repository: MessageRepositoryLike, record: Leftover, fields: dict[str, Any]) -> None:
+    if isinstance(record, Message):
+        await repository.update_message(record.message_uuid, MessageUpdate.model_validate(fields))
+    elif isinstance(record, ToolCall):
+        await repository.update_message_tool_call(record.uuid, MessageToolCallUpdate.model_validate(fields))
+    elif isinstance(record, Reasoning):
+        await repository.update_message_reasoning(record.uuid, MessageReasoningUpdate.model_validate(fields))
+
+
+def _changed(stored: Sequence[Message], changes: Changes) -> list[Message]:
+    """The messages as they are after the changes; those that the repository handed out stay as they were."""
+
+    def after(record: Any) -> dict[str, Any]:
+        return changes[id(record)][1] if id(record) in changes else {}
+
+    messages: list[Message] = []
+    for message in stored:
+        parts = (message, *message.tool_calls, *message.reasonings)
+        if any(id(part) in changes for part in parts):
+            message = message.model_copy(
+                update={
+                    **after(message),
+                    "tool_calls": [call.model_copy(update=after(call)) for call in message.tool_calls],
+                    "reasonings": [step.model_copy(update=after(step)) for step in message.reasonings],
+                }
+            )
+        messages.append(message)
+    return messages
+
+
+def _user_message(fields: Mapping[str, Any], chat: Chat, run_id: str, at: datetime) -> MessageCreate:
+    content, parts = stored_content(fields)
+    return MessageCreate(
+        chat_uuid=chat.chat_uuid,
+        agui_id=identifier_of(fields.get("id")),
+        role=Role.USER,
+        name=identifier_of(fields.get("name")),
+        content=content,
+        parts=parts,
+        timestamp=at,
+        run_id=run_id,
+        encrypted_value=identifier_of(fields.get("encryptedValue")),
+    )
+
+
+def _carried(history: Sequence[Message]) -> dict[Row | Call, UUID]:
+    """The calls of earlier runs that wait, with their rows, in the form that the fold works on."""
+    carried: dict[Row | Call, UUID] = {}
+    for message in history:
+        waiting = [call for call in message.tool_calls if call.awaiting and not is_answered(call)]
+        if not waiting:
+            continue
+        row = Row(message.agui_id, Role.ASSISTANT, message.timestamp, content=Text(message.content))
+        row.name, row.interrupts, row.encrypted_value = message.name, message.interrupts, message.encrypted_value
+        row.status, row.error, row.spoken, row.kept = message.status, message.error, True, True
+        carried[row] = message.message_uuid
+        for stored in waiting:
+            call = Call(stored.agui_id, stored.name, stored.created_at, row, arguments=Text(stored.arguments))
+            call.encrypted_value, call.sealed, call.awaiting = stored.encrypted_value, True, True
+            call.status, call.error = stored.status, stored.error
+            row.calls.append(call)
+            carried[call] = stored.uuid
+    return carried
+
+
+def _known(stored: Sequence[Message]) -> Known:
+    ids: set[str] = set()
+    texts: set[str] = set()
+    for message in stored:
+        if message.role != Role.USER:
+            ids.update(filter(None, (message.agui_id, str(message.message_uuid))))
+            texts.add(message.content)
+        for step in message.reasonings:
+            ids.update(filter(None, (step.agui_id, str(step.uuid))))
+            texts.add(step.content)
+    return Known(frozenset(ids), frozenset(texts - {""}))
+
+
+def _until(history: list[Message], message_uuid: UUID | None) -> list[Message]:
+    for place, message in enumerate(history):
+        if message.message_uuid == message_uuid:
+            return history[: place + 1]
+    return history

@@ -1,0 +1,140 @@
+"""One recorded run: a queue that takes the agent's events, and a task that folds them and feeds the writer.
+
+The agent's stream is never held up: `take` only queues. Whoever is slow (a handler of the application, the store) is
+slow behind the queue. Where it overflows all the same, the record says how many events it misses.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
+from threadkeep.chat_history.ag_ui.state import StorageState
+from threadkeep.chat_history.ag_ui.wire import event_fields, event_type
+from threadkeep.chat_history.ag_ui.writer import RowWriter
+from threadkeep.chat_history.constants import MessageStatus
+
+logger = logging.getLogger("threadkeep.chat_history")
+
+TERMINAL_TYPES = frozenset({"RUN_FINISHED", "RUN_ERROR"})
+_BREATH = 100
+
+Handle = Callable[[object], Awaitable[None]]
+
+
+class Recording:
+    """The recording of one run.
+
+    Args:
+        state: what is known of the run.
+        writer: stores its rows.
+        handle: what folds one event; may do I/O of its own.
+        finished: called when all records have their end.
+        max_queue_size: how many events may wait.
+        put_timeout: seconds that an event may wait for room, before it is left out of the record.
+    """
+
+    def __init__(
+        self,
+        state: StorageState,
+        writer: RowWriter,
+        handle: Handle,
+        finished: Callable[[], None],
+        *,
+        max_queue_size: int,
+        put_timeout: float,
+    ) -> None:
+        self._state = state
+        self._writer = writer
+        self._handle = handle
+        self._finished = finished
+        self._queue: asyncio.Queue[tuple[object, datetime] | None] = asyncio.Queue()
+        self._max_queue_size = max_queue_size
+        self._put_timeout = put_timeout
+        self._room = asyncio.Event()
+        self._overflowed = False
+        self._terminal: tuple[object, datetime] | None = None
+        self._ending: tuple[MessageStatus, str | None] = (MessageStatus.INTERRUPTED, None)
+        self._folding = asyncio.create_task(self._fold_all(), name=f"fold {state.run_id}")
+
+    def take(self, event: object) -> bool:
+        """Queue an event; False where there is no room."""
+        if self._queue.qsize() >= self._max_queue_size:
+            return False
+        self._queue.put_nowait((event, datetime.now(UTC)))
+        self._overflowed = False
+        return True
+
+    async def take_or_miss(self, event: object) -> None:
+        """Queue an event, waiting a moment for room, or note that it is missing. Only the first such event waits."""
+        if not self._overflowed:
+            self._room.clear()
+            try:
+                async with asyncio.timeout(self._put_timeout):
+                    await self._room.wait()
+            except TimeoutError:
+                self._overflowed = True
+        if not self.take(event):
+            if not self._state.missing:
+                logger.error("run %r: too many events wait, the record will miss some", self._state.run_id)
+            self._state.missing += 1
+            if event_type(event) in TERMINAL_TYPES:
+                self._terminal = (event, datetime.now(UTC))
+
+    def end(self, status: MessageStatus, error: str | None = None) -> None:
+        """The stream has ended this way; it counts only where no terminal event came before."""
+        self._ending = (status, error)
+
+    async def close(self) -> None:
+        """Fold what still waits, end the records, and store them."""
+        self._queue.put_nowait(None)
+        await self._folding
+        await self._writer.close()
+
+    async def _fold_all(self) -> None:
+        folded = 0
+        while (item := await self._queue.get()) is not None:
+            await self._fold_one(*item)
+            self._room.set()
+            folded += 1
+            if self._queue.empty() or folded % _BREATH == 0:
+                self._writer.look()
+                if not self._queue.empty():
+                    await asyncio.sleep(0)
+        self._finish()
+
+    async def _fold_one(self, event: object, at: datetime) -> None:
+        state = self._state
+        kind = event_type(event)
+        if kind in TERMINAL_TYPES and self._terminal is None:
+            self._terminal = (event, at)
+            if state.missing:
+                # Told before the terminal event, which would end the records as if they were whole.
+                self._finish_short(at)
+        state.current_event_timestamp = at
+        applied = state.fold.applied
+        try:
+            await self._handle(event)
+        except Exception:
+            logger.exception("run %r: recording a %s event failed", state.run_id, kind)
+            if kind in FOLDED_TYPES and state.fold.applied == applied and state.fold.status is None:
+                state.missing += 1
+
+    def _finish(self) -> None:
+        """What still has no end gets one: from a terminal event that no handler folded, else from the stream's end."""
+        fold = self._state.fold
+        now = datetime.now(UTC)
+        if self._state.missing:
+            self._finish_short(now)
+        if self._terminal is not None:
+            fold.apply(event_type(self._terminal[0]), event_fields(self._terminal[0]), self._terminal[1])
+        fold.finish(self._ending[0], now, self._ending[1])
+        self._finished()
+
+    def _finish_short(self, at: datetime) -> None:
+        count = self._state.missing
+        noun = "event" if count == 1 else "events"
+        self._state.fold.finish(
+            MessageStatus.ERRORED, at, f"{count} {noun} of this run could not be recorded; this is not all of it"
+        )

@@ -1,0 +1,122 @@
+"""Merging a MESSAGES_SNAPSHOT into the rows of a run: it fills gaps and adds what is new, and takes nothing away."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from threadkeep.chat_history.ag_ui.lenient import identifier_of, list_of, mapping_of, text_of
+from threadkeep.chat_history.ag_ui.records import Row
+from threadkeep.chat_history.ag_ui.turn import Turn
+from threadkeep.chat_history.constants import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was stored of the thread before this run: ids of everything, texts of assistant messages and reasonings."""
+
+    ids: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+
+NOTHING_KNOWN = Known()
+
+
+def merge(turn: Turn, messages: Sequence[Any], known: Known) -> None:
+    """Merge a snapshot.
+
+    A snapshot is the whole conversation, so only what stands behind its last user message is of this run. There an
+    assistant message is matched by id, then by its calls, then by its text, since agents give messages new ids
+    when they store them; what matches nothing and was not stored before is a new row.
+    """
+    entries = [entry for entry in messages if isinstance(entry, Mapping)]
+    begin = 1 + max((at for at, entry in enumerate(entries) if entry.get("role") == "user"), default=-1)
+    for position, entry in enumerate(entries):
+        role = entry.get("role")
+        if role == "tool":
+            _merge_result(turn, entry)
+        elif position < begin:
+            continue
+        elif role == "assistant":
+            _merge_assistant(turn, entry, known)
+        elif role == "reasoning":
+            _merge_reasoning(turn, entry, known)
+
+
+def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
+    agui_id = identifier_of(entry.get("id"))
+    content = text_of(entry.get("content"))
+    calls = [mapping_of(call) for call in list_of(entry.get("toolCalls"))]
+    row = turn.row_of(agui_id) or _row_by_calls(turn, calls) or _row_by_text(turn, content)
+    if row is None:
+        if agui_id in known.ids or (content and content in known.texts) or not (content or calls):
+            return
+        row = turn.begin_text(agui_id, Role.ASSISTANT, identifier_of(entry.get("name")))
+        turn.end_text(row)
+    elif agui_id is not None:
+        turn.alias(agui_id, row)
+    if content and _may_fill(turn, row, content):
+        turn.say(row, content[row.content.length :])
+    for fields in calls:
+        _merge_call(turn, row, fields)
+
+
+def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
+    agui_id = identifier_of(fields.get("id"))
+    function = mapping_of(fields.get("function"))
+    call = turn.call_of(agui_id)
+    if call is None:
+        call = turn.begin_call(agui_id, text_of(function.get("name")), row.agui_id)
+    if not call.arguments:
+        turn.argue(call, text_of(function.get("arguments")))
+    encrypted = identifier_of(fields.get("encryptedValue"))
+    if encrypted is not None and call.encrypted_value is None:
+        call.encrypted_value = encrypted
+        turn.touch(call.row)
+
+
+def _merge_result(turn: Turn, entry: Mapping[str, Any]) -> None:
+    call = turn.call_of(identifier_of(entry.get("toolCallId")))
+    if call is not None and not call.answered:
+        turn.answer(
+            call, text_of(entry.get("content")), identifier_of(entry.get("id")), identifier_of(entry.get("error"))
+        )
+
+
+def _merge_reasoning(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
+    agui_id = identifier_of(entry.get("id"))
+    content = text_of(entry.get("content"))
+    encrypted = identifier_of(entry.get("encryptedValue"))
+    present = [each for row in turn.rows for each in row.reasonings] + turn.pending
+    if agui_id in known.ids or content in known.texts or not (content or encrypted):
+        return
+    if any(each.agui_id == agui_id or (content and str(each.content) == content) for each in present):
+        return
+    reasoning = turn.begin_reasoning(agui_id, None)
+    reasoning.encrypted_value = encrypted
+    turn.keep_reasoning(reasoning)
+    turn.think(reasoning, content)
+    turn.end_reasoning(reasoning)
+
+
+def _row_by_calls(turn: Turn, calls: Sequence[Mapping[str, Any]]) -> Row | None:
+    for fields in calls:
+        call = turn.call_of(identifier_of(fields.get("id")))
+        if call is not None:
+            return call.row
+    return None
+
+
+def _row_by_text(turn: Turn, content: str) -> Row | None:
+    if not content:
+        return None
+    for row in turn.rows:
+        if row.role is Role.ASSISTANT and row.content.length == len(content) and str(row.content) == content:
+            return row
+    return None
+
+
+def _may_fill(turn: Turn, row: Row, content: str) -> bool:
+    """Whether the snapshot only goes on where the row ends. Where one id stands for several rows, their texts stay."""
+    if sum(each.agui_id == row.agui_id for each in turn.rows) > 1:
+        return False
+    return row.content.length < len(content) and content.startswith(str(row.content))

@@ -1,0 +1,57 @@
+"""What the storage agent knows of the run that it records; handlers and build hooks are given it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from threadkeep.chat_history.ag_ui.fold import Fold
+from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
+from threadkeep.chat_history.constants import MessageStatus
+from threadkeep.chat_history.dto import MessageCreate, MessageReasoningCreate, MessageToolCallCreate
+from threadkeep.chat_history.models import Chat
+
+if TYPE_CHECKING:
+    from threadkeep.chat_history.ag_ui.writer import RowWriter
+
+
+@dataclass(slots=True, eq=False)
+class StorageState:
+    """The state of one recorded run.
+
+    Attributes:
+        chat: the chat that the run belongs to.
+        thread_id: AG-UI's thread id.
+        run_id: AG-UI's run id.
+        fold: the records so far.
+        current_event_timestamp: when the event in hand came, in UTC.
+        extra: a place for what your own handlers need to remember.
+        missing: how many events could not be recorded.
+    """
+
+    chat: Chat
+    thread_id: str
+    run_id: str
+    fold: Fold
+    current_event_timestamp: datetime
+    extra: dict[str, Any] = field(default_factory=dict)
+    missing: int = 0
+    message_creates: dict[Row, MessageCreate] = field(default_factory=dict)
+    tool_call_creates: dict[Call, MessageToolCallCreate] = field(default_factory=dict)
+    reasoning_creates: dict[Reasoning, MessageReasoningCreate] = field(default_factory=dict)
+    message_extras: dict[Row, dict[str, Any]] = field(default_factory=dict)
+    writer: "RowWriter | None" = None
+
+    @property
+    def active_step(self) -> str | None:
+        """The step that has begun last and not ended."""
+        return self.fold.turn.step
+
+    @property
+    def active_message(self) -> Row | None:
+        """The last assistant message of the run so far."""
+        return self.fold.turn.last_assistant
+
+    @property
+    def status(self) -> MessageStatus | None:
+        """How the run has ended; None while it goes on."""
+        return self.fold.status

@@ -1,0 +1,287 @@
+"""The storage agent: the agent that it wraps, plus history. What goes out is what came in, at once.
+
+`run` stores what the client sent and replays history, then passes the inner agent's events on while two tasks work
+behind it: one folds the events through the handlers below, one writes the rows that have changed. However the stream
+ends (a terminal event, none, a crash, a cancellation, a consumer that leaves), the records get their end.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, ClassVar
+from uuid import UUID
+
+from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent
+
+from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
+from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
+from threadkeep.chat_history.ag_ui.handlers import Routes, default_handlers
+from threadkeep.chat_history.ag_ui.opening import InvalidInput, OpenedRun, live_runs, open_run
+from threadkeep.chat_history.ag_ui.policy import FlushPolicy
+from threadkeep.chat_history.ag_ui.recording import Recording
+from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
+from threadkeep.chat_history.ag_ui.shapes import RecordShapes, shape_records
+from threadkeep.chat_history.ag_ui.state import StorageState
+from threadkeep.chat_history.ag_ui.stored_rows import StoredRows
+from threadkeep.chat_history.ag_ui.wire import WireInput, event_fields, event_type
+from threadkeep.chat_history.ag_ui.writer import Patience, RowWriter
+from threadkeep.chat_history.constants import MessageStatus
+from threadkeep.chat_history.models import Chat, Message
+from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
+from threadkeep.chat_history.translate import translate_messages
+
+logger = logging.getLogger("threadkeep.chat_history")
+
+Translate = Callable[[Sequence[Message]], list[ExtendedBaseMessage]]
+
+# Tasks that outlive the generator that began them; the loop itself holds them only weakly.
+_closing: set[asyncio.Task[None]] = set()
+
+
+class AGUIStorageAgent(AGUIAgent, RecordShapes):
+    """Wraps an AG-UI agent and keeps its runs as chat history.
+
+    ```python
+    agent = AGUIStorageAgent("assistant", user_id, chat_repo, message_repo, inner_agent)
+    async for event in agent.run(input):
+        ...
+    ```
+
+    Override what you want to be different: `event_handlers` for new event types, a `handle_*` method for a whole
+    family of events, a `build_*` method for the first shape of a record, `message_update_fields` for its last one.
+    Handlers may do I/O; the stream does not wait for them.
+
+    Args:
+        name: what the agent is called.
+        user_id: whose chats these are.
+        chat_repo: where chats are kept.
+        message_repo: where messages are kept.
+        inner: the agent to wrap.
+        minimal_chunk_to_persist: characters that make a growing message worth a write of its own; smaller changes
+            are written after a second or so, and when the message ends.
+        max_queue_size: events that may wait to be recorded.
+        put_timeout: seconds that an event waits for room in that queue before it is left out of the record, which then
+            ends as errored and says so.
+        translate: how stored messages become the history that the inner agent is given; `translate_messages` if None.
+
+    Class attributes:
+        patience: how long a failing store is borne with.
+    """
+
+    patience: ClassVar[Patience] = Patience()
+
+    def __init__(
+        self,
+        name: str,
+        user_id: UUID,
+        chat_repo: ChatRepositoryLike,
+        message_repo: MessageRepositoryLike,
+        inner: AGUIAgent,
+        minimal_chunk_to_persist: int = 5000,
+        max_queue_size: int = 10_000,
+        put_timeout: float = 0.1,
+        translate: Translate | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.user_id = user_id
+        self.chat_repo = chat_repo
+        self.message_repo = message_repo
+        self.inner = inner
+        self.minimal_chunk_to_persist = minimal_chunk_to_persist
+        self.max_queue_size = max_queue_size
+        self.put_timeout = put_timeout
+        self._translate = translate or translate_messages
+        self._routes = _routes(type(self))
+
+    async def run(self, input: RunAgentInput | WireInput) -> AsyncGenerator[BaseEvent, None]:
+        """Store what the client sent, replay history, then stream the inner agent while its events are recorded.
+
+        Only user messages may be new, and tool messages that answer a stored call which has no result yet. What is
+        stored already is recognised when it is sent again, tool results and reasonings included, and under new ids too.
+
+        Args:
+            input: the run's input. Its `messages` are replaced in place by the translated history of the chat, new
+                messages included, before the inner agent runs.
+
+        Yields:
+            The inner agent's events, unchanged; or one RUN_ERROR with the code INVALID_INPUT, where the input has a
+            new message of another kind. Nothing is stored then and the inner agent is not called.
+
+        Raises:
+            Exception: what the inner agent raises, once the records have ended as errored; what the repositories
+                raise before the inner agent is called, since a chat that cannot be read is not an empty one.
+        """
+        try:
+            opened = await open_run(self.user_id, self.chat_repo, self.message_repo, input)
+        except InvalidInput as error:
+            yield RunErrorEvent(message=str(error), code=ErrorCodes.INVALID_INPUT.value)
+            return
+        input.messages[:] = self.translate(opened.history)  # type: ignore[assignment]
+        recording = self._record(opened)
+        cancellations = _cancellations()
+        try:
+            events = self.inner.run(input)  # type: ignore[arg-type]
+            try:
+                async for event in events:
+                    if _cancellations() > cancellations:
+                        # The inner agent was told to stop and took no notice.
+                        raise asyncio.CancelledError
+                    if not recording.take(event):
+                        await recording.take_or_miss(event)
+                    yield event
+            finally:
+                await _aclose(events)
+        except (asyncio.CancelledError, GeneratorExit):
+            recording.end(MessageStatus.INTERRUPTED)
+            raise
+        except Exception as error:
+            recording.end(MessageStatus.ERRORED, str(error) or type(error).__name__)
+            raise
+        else:
+            recording.end(MessageStatus.ERRORED, "The agent's stream ended without a terminal event")
+        finally:
+            await _see_to_the_end(recording, opened)
+
+    def translate(self, messages: Sequence[Message]) -> list[ExtendedBaseMessage]:
+        """The history that the inner agent is given, made from stored messages."""
+        return self._translate(messages)
+
+    # Which events are handled, and how
+
+    @classmethod
+    def event_handlers(cls) -> dict[type[BaseEvent] | str, str]:
+        """The handler method's name for each class of events; subclasses of a class go the same way.
+
+        Override it to add your own: `{**super().event_handlers(), MyCustomEvent: "handle_my_custom_event"}`. A key may
+        also be an event's type as a string, for events that have no class.
+        """
+        return default_handlers()
+
+    async def handle_text_message(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Record a text message event."""
+        self._fold(state, event)
+
+    async def handle_tool_call(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Record a tool call event."""
+        self._fold(state, event)
+
+    async def handle_reasoning(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Record a reasoning event; the older THINKING_* events are the same thing."""
+        self._fold(state, event)
+
+    async def handle_run_lifecycle(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Record the beginning or the end of the run; its end is the end of all records that are still open."""
+        self._fold(state, event)
+
+    async def handle_step(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Keep track of the step that new messages belong to."""
+        self._fold(state, event)
+
+    async def handle_messages_snapshot(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """Take from a snapshot of the conversation what the stream did not bring."""
+        self._fold(state, event)
+
+    async def handle_unknown_event(self, state: StorageState, chat: Chat, event: Any) -> None:
+        """An event without a handler. Nothing is recorded of it; override this to do so."""
+
+    # Writing early
+
+    async def flush_message_buffer(self, state: StorageState) -> None:
+        """Store now what has come of the messages, instead of when it is due."""
+        await self._flush(state)
+
+    async def flush_tool_call_buffer(self, state: StorageState) -> None:
+        """Store now what has come of the tool calls."""
+        await self._flush(state)
+
+    async def flush_reasoning_buffer(self, state: StorageState) -> None:
+        """Store now what has come of the reasonings."""
+        await self._flush(state)
+
+    # The machinery
+
+    def _record(self, opened: OpenedRun) -> Recording:
+        state = StorageState(
+            chat=opened.chat,
+            thread_id=opened.thread_id,
+            run_id=opened.run_id,
+            fold=opened.fold,
+            current_event_timestamp=datetime.now(UTC),
+        )
+        stored = StoredRows(state, self.message_repo)
+        for record, uuid in opened.carried.items():
+            stored.adopt(record, uuid)
+        policy = FlushPolicy(minimal_chunk=self.minimal_chunk_to_persist)
+        writer = state.writer = RowWriter(state, stored, policy, self.patience)
+
+        async def handle(event: object) -> None:
+            await self._dispatch(state, event)
+
+        return Recording(
+            state,
+            writer,
+            handle,
+            finished=lambda: shape_records(self, state, None),
+            max_queue_size=self.max_queue_size,
+            put_timeout=self.put_timeout,
+        )
+
+    async def _dispatch(self, state: StorageState, event: object) -> None:
+        kind = event_type(event)
+        name = self._routes.handler_of(event, kind)
+        try:
+            if name is not None:
+                await getattr(self, name)(state, state.chat, event)
+            else:
+                if kind in FOLDED_TYPES:
+                    self._fold(state, event)
+                await self.handle_unknown_event(state, state.chat, event)
+        finally:
+            turn = state.fold.turn
+            if turn.born or turn.ended:
+                shape_records(self, state, event)
+
+    def _fold(self, state: StorageState, event: object) -> None:
+        state.fold.apply(event_type(event), event_fields(event), state.current_event_timestamp)
+
+    async def _flush(self, state: StorageState) -> None:
+        if state.writer is not None:
+            await state.writer.flush()
+
+
+@lru_cache(maxsize=64)
+def _routes(agent: type[AGUIStorageAgent]) -> Routes:
+    return Routes(agent.event_handlers())
+
+
+def _cancellations() -> int:
+    """How often the present task was asked to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+async def _aclose(events: object) -> None:
+    """Let the inner agent clean up; what goes wrong there is not the run's."""
+    aclose = getattr(events, "aclose", None)
+    if aclose is not None:
+        try:
+            await aclose()
+        except Exception:
+            logger.exception("the inner agent failed while it was closed")
+
+
+async def _see_to_the_end(recording: Recording, opened: OpenedRun) -> None:
+    """Wait until the record is stored. A second cancellation ends the waiting, not the storing."""
+
+    async def close() -> None:
+        try:
+            await recording.close()
+        finally:
+            live_runs.leave(opened.chat.chat_uuid, opened.run_id)
+
+    task = asyncio.create_task(close(), name=f"store the rest of {opened.run_id}")
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+    await asyncio.shield(task)

@@ -1,0 +1,178 @@
+"""What is stored of a run's rows, and how the difference to what they hold now becomes calls of the repository."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
+from threadkeep.chat_history.ag_ui.state import StorageState
+from threadkeep.chat_history.constants import MessageStatus
+from threadkeep.chat_history.dto import MessageReasoningUpdate, MessageToolCallUpdate, MessageUpdate
+from threadkeep.chat_history.protocols import MessageRepositoryLike
+from threadkeep.persistence import DRMemoryNotFoundError
+
+M = TypeVar("M", bound=BaseModel)
+Record = Row | Call | Reasoning
+_LONGEST_REASON = 1_000
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What is stored of one record: its uuid, None before it is created, and the values that it was written with."""
+
+    uuid: UUID | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class StoredRows:
+    """The rows of one run as the repository has them."""
+
+    def __init__(self, state: StorageState, repository: MessageRepositoryLike) -> None:
+        self._state = state
+        self._repository = repository
+        self._stored: dict[Record, _Stored] = {}
+
+    def adopt(self, record: Row | Call, uuid: UUID) -> None:
+        """A record of an earlier run: only what changes from now on is written."""
+        self._stored[record] = _Stored(uuid, _row_values(record) if isinstance(record, Row) else _call_values(record))
+
+    def length(self, row: Row) -> int:
+        """How many characters of a row's content are stored."""
+        return len(self._of(row).values.get("content", ""))
+
+    async def store(self, rows: Sequence[Row]) -> None:
+        """Bring the repository up to what the rows hold now, in one transaction.
+
+        Raises DRMemoryNotFoundError where a message is gone, and whatever the repository raises; nothing counts
+        as stored then.
+        """
+        done: list[tuple[Record, _Stored]] = []
+        # Taken before the first await, after which the fold may go on.
+        plan = [(row, _values_of(row)) for row in rows]
+        async with self._repository.transaction():
+            for row, (values, calls, reasonings) in plan:
+                uuid = await self._store_row(row, values, done)
+                for call, call_values in calls:
+                    await self._store_call(call, call_values, uuid, done)
+                for step, step_values in reasonings:
+                    await self._store_reasoning(step, step_values, uuid, done)
+        self._stored.update(done)
+
+    async def store_refusal(self, row: Row, error: Exception) -> None:
+        """Let the record at least say that it is short, and why."""
+        note = {
+            "in_progress": False,
+            "status": MessageStatus.ERRORED,
+            "error": f"The store refused this message: {error}"[:_LONGEST_REASON],
+        }
+        uuid = self._of(row).uuid
+        if uuid is None:
+            await self._repository.create_message(self._state.message_creates[row].model_copy(update=note))
+        else:
+            await self._repository.update_message(uuid, MessageUpdate.model_validate(note))
+
+    async def _store_row(self, row: Row, values: dict[str, Any], done: list[tuple[Record, _Stored]]) -> UUID:
+        stored = self._of(row)
+        extras = self._state.message_extras.get(row, {})
+        if stored.uuid is None:
+            create = _filled(self._state.message_creates[row], values)
+            uuid = (await self._repository.create_message(create)).message_uuid
+            changes = extras
+        else:
+            uuid = stored.uuid
+            changes = _changed({**values, **extras}, stored)
+        if changes and await self._repository.update_message(uuid, MessageUpdate.model_validate(changes)) is None:
+            raise DRMemoryNotFoundError(f"Message {uuid} is gone", 404)
+        done.append((row, _Stored(uuid, {**values, **extras})))
+        return uuid
+
+    async def _store_call(
+        self, call: Call, values: dict[str, Any], message_uuid: UUID, done: list[tuple[Record, _Stored]]
+    ) -> None:
+        uuid = self._of(call).uuid
+        if uuid is None:
+            create = _filled(self._state.tool_call_creates[call], {**values, "message_uuid": message_uuid})
+            uuid = (await self._repository.create_message_tool_call(create)).uuid
+        elif changes := _changed(values, self._of(call)):
+            await self._repository.update_message_tool_call(uuid, MessageToolCallUpdate.model_validate(changes))
+        done.append((call, _Stored(uuid, values)))
+
+    async def _store_reasoning(
+        self, step: Reasoning, values: dict[str, Any], message_uuid: UUID, done: list[tuple[Record, _Stored]]
+    ) -> None:
+        uuid = self._of(step).uuid
+        if uuid is None:
+            create = _filled(self._state.reasoning_creates[step], {**values, "message_uuid": message_uuid})
+            uuid = (await self._repository.create_message_reasoning(create)).uuid
+        elif changes := _changed(values, self._of(step)):
+            await self._repository.update_message_reasoning(uuid, MessageReasoningUpdate.model_validate(changes))
+        done.append((step, _Stored(uuid, values)))
+
+    def _of(self, record: Record) -> _Stored:
+        return self._stored.get(record) or _Stored()
+
+
+_RowValues = tuple[dict[str, Any], list[tuple[Call, dict[str, Any]]], list[tuple[Reasoning, dict[str, Any]]]]
+
+
+def _values_of(row: Row) -> _RowValues:
+    return (
+        _row_values(row),
+        [(call, _call_values(call)) for call in row.calls],
+        [(step, _reasoning_values(step)) for step in row.reasonings],
+    )
+
+
+def _row_values(row: Row) -> dict[str, Any]:
+    return {
+        "agui_id": row.agui_id,
+        "name": row.name,
+        "content": str(row.content),
+        "interrupts": row.interrupts,
+        "encrypted_value": row.encrypted_value,
+        **_ending(row),
+    }
+
+
+def _call_values(call: Call) -> dict[str, Any]:
+    return {
+        "agui_id": call.agui_id,
+        "tool_call_id": call.result_id,
+        "name": call.name,
+        "arguments": str(call.arguments),
+        "content": call.content,
+        "encrypted_value": call.encrypted_value,
+        "awaiting": call.awaiting,
+        **_ending(call),
+    }
+
+
+def _reasoning_values(step: Reasoning) -> dict[str, Any]:
+    return {
+        "agui_id": step.agui_id,
+        "name": step.name,
+        "content": str(step.content),
+        "encrypted_value": step.encrypted_value,
+        **_ending(step),
+    }
+
+
+def _ending(record: Record) -> dict[str, Any]:
+    return {
+        "in_progress": record.status is MessageStatus.ACTIVE,
+        "status": record.status,
+        "error": record.error,
+    }
+
+
+def _changed(values: Mapping[str, Any], stored: _Stored) -> dict[str, Any]:
+    """What differs from what is stored. None never overwrites: the repositories take it for "not given"."""
+    return {name: value for name, value in values.items() if value is not None and stored.values.get(name) != value}
+
+
+def _filled(create: M, values: Mapping[str, Any]) -> M:
+    """A create DTO with the record's present values. What a build hook put in stays where the record has nothing."""
+    return create.model_copy(update={name: value for name, value in values.items() if value not in (None, "")})

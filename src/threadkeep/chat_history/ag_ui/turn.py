@@ -1,0 +1,260 @@
+"""The rows of one run, and the rules by which text, calls, results and reasonings find theirs. Knows no events."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from threadkeep.chat_history.ag_ui.lenient import is_complete_json
+from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
+from threadkeep.chat_history.constants import MessageStatus, Role
+
+_TICK = timedelta(microseconds=1)
+
+
+class Turn:
+    """How the rows of a run come about.
+
+    1. A row for each message id, in order of first appearance. An id means something inside its run only.
+    2. A call belongs to the row that its parent id names; else to the last assistant row as long as no call of
+       that row has its result; else to a new row, which answers to the parent id from then on.
+    3. Text that begins on an id whose row has a result opens a new row: a replay stays call, result, text.
+    4. A reasoning belongs to the assistant row or call that comes next. Only while there is no assistant row at
+       all is it certain that the next one will be new, so only then is a row made for it at once; in all other
+       states it waits in `pending`.
+
+    `dirty` holds the rows that differ from what was last taken, with the time since when; `born` and `ended`
+    list what has newly come to be kept and which rows have newly ended, until somebody takes them.
+    """
+
+    def __init__(self, now: datetime, carried: Iterable[Call] = ()) -> None:
+        self.rows: list[Row] = []
+        self.dirty: dict[Row, datetime] = {}
+        self.born: list[Row | Call | Reasoning] = []
+        self.ended: list[Row] = []
+        self.pending: list[Reasoning] = []
+        self.step: str | None = None
+        self.stray = 0
+        self.now = now
+        self.last_assistant: Row | None = None
+        self.last_text: Row | None = None
+        self._stamp = now - _TICK
+        self._newest_kept = self._stamp
+        self._blank: list[Row] = []
+        self._carrier: Row | None = None
+        self._row_of: dict[str, Row] = {}
+        self._call_of: dict[str, Call] = {}
+        self._carried = {call.agui_id: call for call in carried if call.agui_id is not None}
+
+    def stamp(self) -> datetime:
+        """The time of a new record: now, but always later than the one before."""
+        self._stamp = max(self.now, self._stamp + _TICK)
+        return self._stamp
+
+    def row_of(self, agui_id: str | None) -> Row | None:
+        return None if agui_id is None else self._row_of.get(agui_id)
+
+    def call_of(self, agui_id: str | None) -> Call | None:
+        """A call of this run, or one of an earlier run that still waits for its result."""
+        return None if agui_id is None else self._call_of.get(agui_id) or self._carried.get(agui_id)
+
+    def touch(self, row: Row, characters: int = 0) -> None:
+        row.unsaved += characters
+        if row.kept and row not in self.dirty:
+            self.dirty[row] = self.now
+
+    def keep(self, row: Row) -> None:
+        """There is something to keep in `row`.
+
+        Rows are stored in order, so those before it that may yet speak are kept with it; one that was passed over
+        as blank comes last.
+        """
+        if not row.kept:
+            blank = self._blank
+            ahead = blank[: blank.index(row)]
+            kept = [earlier for earlier in ahead if earlier.open] + [row]
+            if self._newest_kept > row.timestamp:
+                self.rows.remove(row)
+                self.rows.append(row)
+                row.timestamp = self.stamp()
+            for each in kept:
+                blank.remove(each)
+                each.kept = True
+                self._newest_kept = max(self._newest_kept, each.timestamp)
+                self.born.append(each)
+                self.touch(each)
+        self.touch(row)
+
+    # Text
+
+    def begin_text(self, agui_id: str | None, role: Role, name: str | None) -> Row:
+        """A text block begins on a message id."""
+        row = self.row_of(agui_id)
+        if row is None or row.results:
+            if row is not None:
+                self.end_text(row)
+            row = self._new_row(agui_id, role)
+        row.open = row.spoken = True
+        row.name = name or row.name
+        self.last_text = row
+        if row.status is not MessageStatus.ACTIVE:
+            row.status = MessageStatus.ACTIVE
+            self.touch(row)
+        if row.role is Role.ASSISTANT:
+            self._settle(row)
+        return row
+
+    def say(self, row: Row, delta: str) -> None:
+        if delta:
+            row.content.append(delta)
+            if not row.kept:
+                self.keep(row)
+            self.touch(row, len(delta))
+
+    def end_text(self, row: Row) -> None:
+        row.open = False
+        self.end(row, MessageStatus.COMPLETE)
+
+    # Calls
+
+    def begin_call(self, agui_id: str | None, name: str, parent: str | None) -> Call:
+        """A call begins. A second beginning of the same call changes nothing, after its result it is another call."""
+        call = self.call_of(agui_id)
+        if call is not None and not call.answered and (call.name == name or not call.sealed):
+            if not call.name:
+                call.name = name
+                self.touch(call.row)
+            return call
+        row = self._row_for_call(parent)
+        call = Call(agui_id, name, self.stamp(), row)
+        row.calls.append(call)
+        if agui_id is not None:
+            self._call_of[agui_id] = call
+        self._settle(row)
+        self.keep(row)
+        self.born.append(call)
+        if not row.spoken:
+            row.status = MessageStatus.ACTIVE
+        return call
+
+    def argue(self, call: Call, delta: str) -> None:
+        """More of a call's arguments; some producers send the whole once more when they have streamed it."""
+        if not delta or call.sealed:
+            return
+        if len(delta) == call.arguments.length and delta == str(call.arguments) and is_complete_json(delta):
+            return
+        call.arguments.append(delta)
+        self.touch(call.row, len(delta))
+
+    def answer(self, call: Call, content: str, result_id: str | None, error: str | None = None) -> None:
+        """The result of a call. The first one stands, unless it was empty."""
+        if call.answered and (call.content or not content):
+            return
+        row = call.row
+        call.answered = row.results = True
+        call.awaiting = False
+        call.content = content
+        call.result_id = result_id or call.result_id
+        call.error = error
+        call.status = MessageStatus.ERRORED if error else MessageStatus.COMPLETE
+        self.touch(row, len(content))
+        if not row.spoken and all(each.answered for each in row.calls):
+            self.end(row, MessageStatus.COMPLETE)
+
+    # Reasonings
+
+    def begin_reasoning(self, agui_id: str | None, name: str | None) -> Reasoning:
+        return Reasoning(agui_id, name, self.stamp())
+
+    def think(self, reasoning: Reasoning, delta: str) -> None:
+        if delta:
+            self.keep_reasoning(reasoning)
+            reasoning.content.append(delta)
+            if reasoning.row is not None:
+                self.touch(reasoning.row, len(delta))
+
+    def keep_reasoning(self, reasoning: Reasoning) -> None:
+        """There is something to keep in `reasoning`: give it its row, or let it wait for one."""
+        if reasoning.row is not None:
+            self.touch(reasoning.row)
+        elif reasoning not in self.pending:
+            last = self.last_assistant
+            if last is None:
+                last = self._carrier = self._new_row(None, Role.ASSISTANT)
+            if last is self._carrier or (last.open and not last.content and not last.calls):
+                self._attach(reasoning, last)
+            else:
+                self.pending.append(reasoning)
+
+    def end_reasoning(self, reasoning: Reasoning) -> None:
+        if reasoning.status is MessageStatus.ACTIVE:
+            reasoning.status = MessageStatus.COMPLETE
+            if reasoning.row is not None:
+                self.touch(reasoning.row)
+
+    def settle_alone(self) -> None:
+        """Nothing comes any more: reasonings that still wait get a row of their own."""
+        if self.pending:
+            self._settle(self._new_row(None, Role.ASSISTANT))
+
+    # Endings
+
+    def end(self, row: Row, status: MessageStatus, error: str | None = None) -> None:
+        """The row has ended; what has ended before keeps its status."""
+        if row.status is MessageStatus.ACTIVE:
+            self.overrule(row, status, error)
+
+    def overrule(self, row: Row, status: MessageStatus, error: str | None = None) -> None:
+        row.open = False
+        if row.status is status and row.error == error:
+            return
+        row.status, row.error = status, error
+        self.touch(row)
+        if row.kept:
+            self.ended.append(row)
+
+    def empty_row(self) -> Row:
+        """A row for a run that has nothing else to carry its end."""
+        row = self._new_row(None, Role.ASSISTANT)
+        self.keep(row)
+        return row
+
+    def alias(self, agui_id: str, row: Row) -> None:
+        """The row answers to this id as well."""
+        self._row_of.setdefault(agui_id, row)
+
+    def _new_row(self, agui_id: str | None, role: Role) -> Row:
+        if role is Role.ASSISTANT and self._carrier is not None:
+            row = self._carrier
+            self._carrier = None
+            row.agui_id, row.step = agui_id, self.step or row.step
+            self.touch(row)
+        else:
+            row = Row(agui_id, role, self.stamp(), self.step)
+            self.rows.append(row)
+            self._blank.append(row)
+            if role is Role.ASSISTANT:
+                self.last_assistant = row
+        if agui_id is not None:
+            self._row_of[agui_id] = row
+        return row
+
+    def _row_for_call(self, parent: str | None) -> Row:
+        named = self.row_of(parent)
+        if named is not None and named.role is Role.ASSISTANT:
+            return named
+        last = self.last_assistant
+        if last is not None and not last.results and last is not self._carrier:
+            return last
+        return self._new_row(parent, Role.ASSISTANT)
+
+    def _settle(self, row: Row) -> None:
+        if self.pending:
+            waiting, self.pending = self.pending, []
+            for reasoning in waiting:
+                self._attach(reasoning, row)
+
+    def _attach(self, reasoning: Reasoning, row: Row) -> None:
+        reasoning.row = row
+        row.reasonings.append(reasoning)
+        self.keep(row)
+        self.born.append(reasoning)
+        self.touch(row, reasoning.content.length)

@@ -1,0 +1,31 @@
+"""Reading the messages of a chat, by pages."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import chain
+
+from threadkeep.chat_history.models import Chat, Message
+
+_PAGE = 100
+_PAGES_AT_ONCE = 4
+
+
+async def read_all_messages(cls: type[Message], chat: Chat) -> list[Message]:
+    """All readable messages in the order of the store. Short chats are one request, long ones a few at a time."""
+    found = await cls.list(chat, limit=_PAGE)
+    complete = len(found) < _PAGE
+    while not complete:
+        offsets = range(len(found), len(found) + _PAGE * _PAGES_AT_ONCE, _PAGE)
+        pages = await asyncio.gather(*(cls.list(chat, offset=offset, limit=_PAGE) for offset in offsets))
+        found += chain.from_iterable(pages)
+        complete = any(len(page) < _PAGE for page in pages)
+    # Where messages come while the pages are read, two pages may hold the same one.
+    by_place = {message.sequence_id: message for message in found}
+    return [by_place[place] for place in sorted(by_place) if by_place[place].is_readable()]
+
+
+async def find_message(cls: type[Message], chat: Chat, wanted: Callable[[Message], bool]) -> Message | None:
+    """The newest message that is wanted; looked for among the last ones first, since it is nearly always there."""
+    newest = await cls.last(chat, n=_PAGE)
+    found = newest if any(map(wanted, newest)) or len(newest) < _PAGE else await read_all_messages(cls, chat)
+    return next((message for message in reversed(found) if message.is_readable() and wanted(message)), None)

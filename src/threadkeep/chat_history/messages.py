@@ -1,0 +1,387 @@
+"""Messages: one event each, with their tool calls and reasonings inside it.
+
+A write is one request, whatever the length of the chat: the events that were read or written last are remembered with
+their version tokens. Only a conflict, or a message that this process has never seen, costs a read.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from threadkeep.chat_history.bounded import BoundedCache
+from threadkeep.chat_history.constants import (
+    LOCATOR_KIND_CHAT,
+    LOCATOR_KIND_MESSAGE,
+    LOCATOR_KIND_REASONING,
+    LOCATOR_KIND_TOOL_CALL,
+    emitter_for_role,
+)
+from threadkeep.chat_history.dto import (
+    MessageCreate,
+    MessageReasoningCreate,
+    MessageReasoningUpdate,
+    MessageToolCallCreate,
+    MessageToolCallUpdate,
+    MessageUpdate,
+)
+from threadkeep.chat_history.locator import Location
+from threadkeep.chat_history.message_batch import Draft, MessageBatch
+from threadkeep.chat_history.message_pages import find_message, read_all_messages
+from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall, reasoning_class, tool_call_class
+from threadkeep.chat_history.registry import ChatSessionRegistry
+from threadkeep.persistence import DRMemoryNotFoundError, DRMemoryServiceError, DRMemorySpace
+
+_CACHED_MESSAGES = 2_048
+_CACHED_PARENTS = 16_384
+_REMEMBERED_OF_A_CHAT = 200
+_CONCURRENT_READS = 8
+
+_open_batch: ContextVar[tuple[object, MessageBatch] | None] = ContextVar("open_batch", default=None)
+
+
+class MessageRepository:
+    """Messages as events of the chats of a memory space.
+
+    ```python
+    messages = MessageRepository(space, registry)
+    message = await messages.create_message(MessageCreate(chat_uuid=chat.chat_uuid, role="user", content="Hi"))
+    history = await messages.get_chat_messages(chat.chat_uuid)
+    ```
+
+    Args:
+        space: where the chats live.
+        registry: shared with the ChatRepository of the same space.
+        message_class: a subclass of Message with fields of your own; its `tool_calls` and `reasonings` may be lists of
+            subclasses as well. Create and update DTOs may carry them.
+        chat_class: the class of the chats, where it is a subclass of Chat.
+    """
+
+    def __init__(
+        self,
+        space: DRMemorySpace,
+        registry: ChatSessionRegistry | None = None,
+        *,
+        message_class: type[Message] = Message,
+        chat_class: type[Chat] = Chat,
+    ) -> None:
+        self._space = space
+        self._registry = registry or ChatSessionRegistry(space)
+        self._message_class = message_class
+        self._chat_class = chat_class
+        self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
+        self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
+        # Messages whose create was not answered: they may or may not be stored.
+        self._uncertain: BoundedCache[UUID, bool] = BoundedCache(_CACHED_MESSAGES)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None, None]:
+        """A scope for writes that belong together: each message that they touch goes out once, at the end of the scope.
+
+        What is done before the end of the scope is seen by nobody else, and gone where the scope ends by an exception.
+        The service stores events of one chat together, those of several chats one chat after the other.
+        A scope within a scope is part of the outer one.
+        """
+        if self._batch() is not None:
+            yield
+            return
+        batch = MessageBatch(self._message_class, self._reload)
+        token = _open_batch.set((self, batch))
+        try:
+            yield
+        finally:
+            _open_batch.reset(token)
+        await self._commit(batch)
+
+    async def create_message(self, message_data: MessageCreate) -> Message:
+        """Store a new message. One with a `message_uuid` that is stored already becomes an update of that.
+
+        Raises:
+            ValueError: `chat_uuid` is missing.
+            DRMemoryNotFoundError: there is no such chat, or it was deleted.
+            DRMemoryServiceError: as for every call.
+        """
+        if message_data.chat_uuid is None:
+            raise ValueError("A message needs a chat_uuid")
+        chat = await self._registry.chat(message_data.chat_uuid, self._chat_class)
+        if chat is None:
+            raise DRMemoryNotFoundError(f"There is no chat {message_data.chat_uuid}", 404)
+        fields = self._create_fields(message_data, chat)
+        stored = self._messages.get(message_data.message_uuid)
+        if stored is None and message_data.message_uuid in self._uncertain:
+            stored = await self._reload(chat, message_data.message_uuid)
+        async with self._write() as batch:
+            if stored is None:
+                draft = Draft(chat, self._message_class(**fields))
+            else:
+                draft = Draft(chat, stored, stored)
+                draft.change.fields.update(fields)
+                draft.refresh()
+            batch.drafts[message_data.message_uuid] = draft
+        return self._messages.get(message_data.message_uuid) or draft.message
+
+    async def update_message(self, message_uuid: UUID, update: MessageUpdate) -> Message | None:
+        """Change a message's own fields.
+
+        Args:
+            message_uuid: the application's own id of the message.
+            update: only what is set and not None is applied.
+
+        Returns:
+            The message as it is now, or None where it is unknown.
+        """
+        fields = _given(update, self._message_class)
+        async with self._write() as batch:
+            draft = await self._draft(batch, message_uuid)
+            if draft is None:
+                return None
+            draft.change.fields.update(fields)
+            draft.refresh()
+        return self._messages.get(message_uuid) if self._batch() is None else draft.message
+
+    async def create_message_tool_call(self, data: MessageToolCallCreate) -> ToolCall:
+        """Append a tool call to the message `data.message_uuid`.
+
+        Raises:
+            ValueError: there is no such message.
+        """
+        cls = tool_call_class(self._message_class)
+        call = cls(**{name: value for name, value in dict(data).items() if name != "message_uuid"})
+        async with self._write() as batch:
+            draft = await self._parent_draft(batch, data.message_uuid, "tool call")
+            draft.change.add_tool_call(call)
+            draft.refresh()
+        self._parents.put(call.uuid, draft.message.message_uuid)
+        return call
+
+    async def update_message_tool_call(self, uuid: UUID, update: MessageToolCallUpdate) -> ToolCall | None:
+        """Change a tool call; None where it is unknown. Only what is set and not None is applied."""
+        async with self._write() as batch:
+            draft = await self._child_draft(batch, LOCATOR_KIND_TOOL_CALL, uuid)
+            if draft is None:
+                return None
+            draft.change.update_tool_call(uuid, _given(update, tool_call_class(self._message_class)))
+            draft.refresh()
+        return next((call for call in draft.message.tool_calls if call.uuid == uuid), None)
+
+    async def create_message_reasoning(self, data: MessageReasoningCreate) -> Reasoning:
+        """Append a reasoning step to the message `data.message_uuid`.
+
+        Raises:
+            ValueError: there is no such message.
+        """
+        cls = reasoning_class(self._message_class)
+        step = cls(**{name: value for name, value in dict(data).items() if name != "message_uuid"})
+        async with self._write() as batch:
+            draft = await self._parent_draft(batch, data.message_uuid, "reasoning")
+            draft.change.add_reasoning(step)
+            draft.refresh()
+        self._parents.put(step.uuid, draft.message.message_uuid)
+        return step
+
+    async def update_message_reasoning(self, uuid: UUID, update: MessageReasoningUpdate) -> Reasoning | None:
+        """Change a reasoning step; None where it is unknown. Only what is set and not None is applied."""
+        async with self._write() as batch:
+            draft = await self._child_draft(batch, LOCATOR_KIND_REASONING, uuid)
+            if draft is None:
+                return None
+            draft.change.update_reasoning(uuid, _given(update, reasoning_class(self._message_class)))
+            draft.refresh()
+        return next((step for step in draft.message.reasonings if step.uuid == uuid), None)
+
+    async def get_message(self, message_uuid: UUID) -> Message | None:
+        """A message by its own id, as it is stored now; None where it is unknown or its locator was lost."""
+        chat = await self._chat_of(message_uuid)
+        return None if chat is None else await self._reload(chat, message_uuid)
+
+    async def get_message_by_agui_id(self, chat_uuid: UUID, agui_id: str) -> Message | None:
+        """The newest message of a chat with this AG-UI id (agents reuse them in later runs), or None."""
+        chat = await self._registry.chat(chat_uuid, self._chat_class)
+        if chat is None:
+            return None
+        return self._remember(await find_message(self._message_class, chat, lambda message: message.agui_id == agui_id))
+
+    async def get_tool_call_by_agui_id(self, message_uuid: UUID, agui_id: str) -> ToolCall | None:
+        """A tool call of a message by AG-UI's `toolCallId`, or None."""
+        message = await self.get_message(message_uuid)
+        calls = message.tool_calls if message is not None else []
+        return next((call for call in reversed(calls) if call.agui_id == agui_id), None)
+
+    async def get_chat_messages(self, chat_uuid: UUID) -> Sequence[Message]:
+        """All messages of a chat, oldest first; empty for an unknown one. Locators that were lost are written again.
+
+        Raises:
+            DRMemoryServiceError: the chat could not be read, which is not the same as its being empty.
+        """
+        chat = await self._registry.chat(chat_uuid, self._chat_class)
+        if chat is None:
+            return []
+        try:
+            messages = await read_all_messages(self._message_class, chat)
+        except DRMemoryNotFoundError:
+            self._registry.unregister(chat_uuid)
+            return []
+        for message in messages[-_REMEMBERED_OF_A_CHAT:]:
+            self._remember(message)
+        locations = [Location(LOCATOR_KIND_CHAT, chat.chat_uuid, chat.id, chat.chat_uuid)]
+        for message in messages:
+            locations += _locations(chat, message)
+        await self._registry.locators.heal(chat.chat_uuid, locations)
+        return messages
+
+    async def get_last_messages(self, chat_uuids: list[UUID]) -> dict[UUID, Message]:
+        """The newest message of each of these chats that has one."""
+        slots = asyncio.Semaphore(_CONCURRENT_READS)
+
+        async def last(chat_uuid: UUID) -> Message | None:
+            async with slots:
+                chat = await self._registry.chat(chat_uuid, self._chat_class)
+                try:
+                    found = [] if chat is None else await self._message_class.last(chat, n=1)
+                except DRMemoryNotFoundError:
+                    self._registry.unregister(chat_uuid)
+                    return None
+                return next((message for message in found if message.is_readable()), None)
+
+        found = await asyncio.gather(*(last(chat_uuid) for chat_uuid in chat_uuids))
+        pairs = zip(chat_uuids, found, strict=True)
+        return {chat_uuid: message for chat_uuid, message in pairs if message is not None}
+
+    # Drafts
+
+    def _batch(self) -> MessageBatch | None:
+        present = _open_batch.get()
+        return present[1] if present is not None and present[0] is self else None
+
+    @asynccontextmanager
+    async def _write(self) -> AsyncGenerator[MessageBatch, None]:
+        """The batch of the transaction that is open, or one for this call alone."""
+        batch = self._batch()
+        if batch is not None:
+            yield batch
+            return
+        batch = MessageBatch(self._message_class, self._reload)
+        yield batch
+        await self._commit(batch)
+
+    async def _commit(self, batch: MessageBatch) -> None:
+        new = [uuid for uuid, draft in batch.drafts.items() if draft.stored is None]
+        try:
+            stored = await batch.commit()
+        except BaseException as error:
+            if not _was_refused(error):
+                for uuid in new:
+                    self._uncertain.put(uuid, True)
+            if isinstance(error, DRMemoryNotFoundError):
+                for draft in batch.drafts.values():
+                    self._registry.unregister(draft.chat.chat_uuid)
+            raise
+        locations: list[Location] = []
+        for message in stored:
+            self._remember(message)
+            self._uncertain.drop(message.message_uuid)
+            chat = batch.drafts[message.message_uuid].chat
+            locations += _locations(chat, message)
+        await self._registry.locators.write_new(locations)
+
+    async def _draft(self, batch: MessageBatch, message_uuid: UUID) -> Draft | None:
+        draft = batch.drafts.get(message_uuid)
+        if draft is None:
+            chat = await self._chat_of(message_uuid)
+            if chat is None:
+                return None
+            message = self._messages.get(message_uuid) or await self._reload(chat, message_uuid)
+            if message is None:
+                return None
+            draft = batch.drafts[message_uuid] = Draft(chat, message, message)
+        return draft
+
+    async def _parent_draft(self, batch: MessageBatch, message_uuid: UUID | None, what: str) -> Draft:
+        draft = None if message_uuid is None else await self._draft(batch, message_uuid)
+        if draft is None:
+            raise ValueError(f"There is no message {message_uuid} to put a {what} into")
+        return draft
+
+    async def _child_draft(self, batch: MessageBatch, kind: str, uuid: UUID) -> Draft | None:
+        message_uuid = self._parents.get(uuid)
+        if message_uuid is None:
+            locator = await self._registry.locators.find(kind, uuid)
+            if locator is None or locator.message_uuid is None:
+                return None
+            message_uuid = locator.message_uuid
+            if locator.chat_uuid is not None:
+                self._registry.register(locator.chat_uuid, locator.session_id)
+                self._parents.put(message_uuid, locator.chat_uuid)
+            self._parents.put(uuid, message_uuid)
+        return await self._draft(batch, message_uuid)
+
+    # Reading
+
+    async def _chat_of(self, message_uuid: UUID) -> Chat | None:
+        cached = self._messages.get(message_uuid)
+        chat_uuid = cached.chat_uuid if cached is not None else self._parents.get(message_uuid)
+        if chat_uuid is None:
+            locator = await self._registry.locators.find(LOCATOR_KIND_MESSAGE, message_uuid)
+            if locator is None or locator.chat_uuid is None:
+                return None
+            chat_uuid = locator.chat_uuid
+            self._registry.register(chat_uuid, locator.session_id)
+            self._parents.put(message_uuid, chat_uuid)
+        return await self._registry.chat(chat_uuid, self._chat_class)
+
+    async def _reload(self, chat: Chat, message_uuid: UUID) -> Message | None:
+        self._messages.drop(message_uuid)
+        return self._remember(
+            await find_message(self._message_class, chat, lambda message: message.message_uuid == message_uuid)
+        )
+
+    def _remember(self, message: Message | None) -> Message | None:
+        """Keep a message for later writes, unless a later state of it is kept already."""
+        if message is None:
+            return None
+        kept = self._messages.get(message.message_uuid)
+        if kept is None or kept.created_at <= message.created_at:
+            self._messages.put(message.message_uuid, message)
+        children: list[ToolCall | Reasoning] = [*message.tool_calls, *message.reasonings]
+        for child in children:
+            self._parents.put(child.uuid, message.message_uuid)
+        return message
+
+    def _create_fields(self, data: MessageCreate, chat: Chat) -> dict[str, Any]:
+        emitter_type = data.emitter_type or emitter_for_role(data.role)
+        fields = {name: value for name, value in dict(data).items() if name in self._message_class.model_fields}
+        fields.update(
+            chat_uuid=chat.chat_uuid,
+            emitter_type=emitter_type,
+            emitter_id=chat.participants[0] if emitter_type == "user" else None,
+        )
+        return fields
+
+
+def _given(update: BaseModel, cls: type[BaseModel]) -> dict[str, Any]:
+    """What an update sets, as far as the class that it is for has it."""
+    known = cls.model_fields
+    return {
+        name: getattr(update, name)
+        for name in update.model_fields_set
+        if name in known and getattr(update, name) is not None
+    }
+
+
+def _locations(chat: Chat, message: Message) -> list[Location]:
+    place = (chat.id, chat.chat_uuid, message.message_uuid)
+    return [
+        Location(LOCATOR_KIND_MESSAGE, message.message_uuid, chat.id, chat.chat_uuid),
+        *(Location(LOCATOR_KIND_TOOL_CALL, call.uuid, *place) for call in message.tool_calls),
+        *(Location(LOCATOR_KIND_REASONING, step.uuid, *place) for step in message.reasonings),
+    ]
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Whether a failed write is known to have stored nothing."""
+    status = error.status_code if isinstance(error, DRMemoryServiceError) else None
+    return status is not None and 400 <= status < 500

@@ -1,0 +1,104 @@
+"""From a chat's uuid to its session: a bounded cache, then the locator index. Shared by the repositories of a space."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from threadkeep.chat_history.bounded import BoundedCache
+from threadkeep.chat_history.constants import LOCATOR_KIND_CHAT
+from threadkeep.chat_history.locator import LocatorIndex
+from threadkeep.chat_history.models import Chat
+from threadkeep.persistence import DRMemoryNotFoundError, DRMemorySpace
+
+_CACHED_CHATS = 10_000
+
+
+class ChatSessionRegistry:
+    """Knows which session a chat is.
+
+    ```python
+    registry = ChatSessionRegistry(space)
+    chats = ChatRepository(space, registry)
+    messages = MessageRepository(space, registry)
+    ```
+
+    Args:
+        space: where the chats live.
+    """
+
+    def __init__(self, space: DRMemorySpace) -> None:
+        self._space = space
+        self._locators = LocatorIndex(space)
+        self._session_ids: BoundedCache[UUID, str] = BoundedCache(_CACHED_CHATS)
+        self._chats: BoundedCache[UUID, Chat] = BoundedCache(_CACHED_CHATS)
+        self._creating: dict[UUID, asyncio.Event] = {}
+
+    @property
+    def locators(self) -> LocatorIndex:
+        """The shared index for look-ups by uuid."""
+        return self._locators
+
+    def register(self, chat_uuid: UUID, session_id: str) -> None:
+        """Remember which session a chat is."""
+        self._session_ids.put(chat_uuid, session_id)
+
+    def unregister(self, chat_uuid: UUID) -> None:
+        """Forget a chat, e.g. one that was deleted."""
+        self._session_ids.drop(chat_uuid)
+        self._chats.drop(chat_uuid)
+
+    def get_session_id(self, chat_uuid: UUID) -> str | None:
+        """The remembered session id of a chat; asks nobody."""
+        return self._session_ids.get(chat_uuid)
+
+    async def resolve(self, chat_uuid: UUID) -> str | None:
+        """The session id of a chat.
+
+        A chat that is just being created in this process is waited for.
+
+        Args:
+            chat_uuid: the application's own id of the chat.
+
+        Returns:
+            The session id, or None where the chat is unknown or its locator was lost.
+        """
+        if (creating := self._creating.get(chat_uuid)) is not None:
+            await creating.wait()
+        session_id = self._session_ids.get(chat_uuid)
+        if session_id is None and (locator := await self._locators.find(LOCATOR_KIND_CHAT, chat_uuid)) is not None:
+            session_id = locator.session_id
+            self.register(chat_uuid, session_id)
+        return session_id
+
+    def remember(self, chat: Chat) -> None:
+        """Remember a chat that was read or made."""
+        self.register(chat.chat_uuid, chat.id)
+        self._chats.put(chat.chat_uuid, chat)
+
+    async def chat(self, chat_uuid: UUID, chat_class: type[Chat] = Chat) -> Chat | None:
+        """The chat itself, or None where it is unknown or was deleted."""
+        session_id = await self.resolve(chat_uuid)
+        if session_id is None:
+            return None
+        chat = self._chats.get(chat_uuid)
+        if isinstance(chat, chat_class):
+            return chat
+        try:
+            chat = await chat_class.get(self._space, session_id)
+        except DRMemoryNotFoundError:
+            # A locator may outlive the session that it points at.
+            self.unregister(chat_uuid)
+            return None
+        self._chats.put(chat_uuid, chat)
+        return chat
+
+    @contextmanager
+    def creating(self, chat_uuid: UUID) -> Iterator[None]:
+        """While a chat is being created, whoever needs it waits."""
+        event = self._creating[chat_uuid] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._creating[chat_uuid]
+            event.set()

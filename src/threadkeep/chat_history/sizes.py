@@ -1,0 +1,56 @@
+"""Keeping a message within what the service takes. Pure: nothing vanishes, what is cut says so."""
+
+import json
+from typing import Any
+
+from threadkeep.chat_history.models import Message
+
+MAX_CONTENT_CHARACTERS = 1_000_000
+# The service takes 4 MiB of body; some room is left for what surrounds the texts.
+MAX_BODY_BYTES = 4 * 1024 * 1024 - 64 * 1024
+# No character takes more bytes than this in JSON.
+_SAFE_CHARACTERS = MAX_BODY_BYTES // 6
+
+
+def fit(message: Message) -> dict[str, Any]:
+    """The fields to change so that a message can be stored; empty where it fits as it is."""
+    changes: dict[str, Any] = {}
+    if len(message.content) > MAX_CONTENT_CHARACTERS:
+        changes.update(_cut(message, "content", MAX_CONTENT_CHARACTERS))
+    parts: list[Any] = [*message.tool_calls, *message.reasonings]
+    content = changes.get("content", message.content)
+    characters = len(content) + sum(len(part.content) + len(getattr(part, "arguments", "")) for part in parts)
+    if characters <= _SAFE_CHARACTERS and message.parts is None:
+        return changes
+    surplus = _json_bytes(message.model_dump(mode="json")) - _json_bytes(message.content) + _json_bytes(content)
+    surplus -= MAX_BODY_BYTES
+    if surplus <= 0:
+        return changes
+    calls, steps = list(message.tool_calls), list(message.reasonings)
+    while surplus > 0:
+        nested: list[Any] = [*calls, *steps]
+        places = [(len(part.content), place, "content") for place, part in enumerate(nested)]
+        places += [(len(call.arguments), place, "arguments") for place, call in enumerate(calls)]
+        longest, place, field = max(places, default=(0, 0, ""))
+        if longest <= 1:
+            break
+        part = nested[place]
+        text = getattr(part, field)
+        keep = max(1, longest - max(surplus, 1))
+        cut = part.model_copy(update=_cut(part, field, keep))
+        surplus -= _json_bytes(text) - _json_bytes(getattr(cut, field))
+        if place < len(calls):
+            calls[place] = cut
+        else:
+            steps[place - len(calls)] = cut
+    return {**changes, "tool_calls": calls, "reasonings": steps}
+
+
+def _cut(record: Any, field: str, keep: int) -> dict[str, Any]:
+    text = getattr(record, field)
+    note = f"{field} cut: the first {keep:,} of {len(text):,} characters are stored"
+    return {field: text[:keep], "error": record.error or note}
+
+
+def _json_bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
