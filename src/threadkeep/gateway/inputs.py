@@ -47,7 +47,7 @@ class RunBody:
 def parse_body(document: bytes) -> RunBody:
     """Read and check the body of a run. Raises Invalid that names the place."""
     try:
-        body = _parse_object(document.decode("utf-8-sig", "surrogatepass"))
+        body = _parse_object(document.decode("utf-8-sig"))
     except RecursionError as error:
         raise Invalid("The body is nested too deeply", ["body"], "json_invalid") from error
     except ValueError as error:

@@ -3,7 +3,9 @@
 Bytes in, bytes out; what the JSON says is nobody's business here.
 """
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
 
 KEEPALIVE = b": keepalive\n\n"
 """A comment: it keeps a connection from being cut as idle, and carries no id, so that no cursor moves."""
@@ -22,6 +24,25 @@ def frame(run_id: str, index: int, data: bytes) -> bytes:
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"id: %b:%d\ndata: %b\n\n" % (_ODD.sub(_percent, run_id).encode(), index, data)
+
+
+async def frames(run_id: str, events: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
+    """The events as frames, numbered from 0, and a comment for each time that none came for `idle_seconds`."""
+    index = 0
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait([coming], timeout=idle_seconds)
+            if not done:
+                yield KEEPALIVE
+                continue
+            if (event := coming.result()) is None:
+                return
+            yield frame(run_id, index, event)
+            index += 1
+            coming = asyncio.ensure_future(anext(events, None))
+    finally:
+        coming.cancel()
 
 
 def _percent(match: re.Match[str]) -> str:

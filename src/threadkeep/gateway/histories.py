@@ -1,0 +1,77 @@
+"""Each user's threads: a memory space of their own, reached by the client that everybody uses, in this process."""
+
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+import httpx
+
+from threadkeep.chat_history import ChatRepository, ChatSessionRegistry, MessageRepository
+from threadkeep.chat_history.bounded import BoundedCache
+from threadkeep.chat_history.constants import participant_id
+from threadkeep.domain.principal import Principal
+from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
+from threadkeep.transport.in_process import ASGIApp, InProcessTransport
+
+SPACE_KEY = "agui"
+"""The deduplication key of the space that holds a user's threads."""
+
+_USERS = UUID("7b0fbc4e-6f0e-5a57-9b5d-3c1f0a2f6d11")
+_CACHED = 1_000
+_ENDPOINT = "http://threadkeep.internal/api/v2"
+_VOUCHED_FOR = "vouched-for"
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The threads of one user."""
+
+    principal: Principal
+    user_uuid: UUID
+    space_id: str
+    registry: ChatSessionRegistry
+    chats: ChatRepository
+    messages: MessageRepository
+
+    @property
+    def participant(self) -> str:
+        """The user as a participant of their chats."""
+        return participant_id(self.user_uuid)
+
+
+class Histories:
+    """Finds a user's history and keeps the ones that were asked for last. `api` is the Memory Service."""
+
+    def __init__(self, api: ASGIApp) -> None:
+        self._api = api
+        self._recent: BoundedCache[tuple[str, str], History] = BoundedCache(_CACHED)
+
+    async def of(self, principal: Principal) -> History:
+        """The history of the principal; their space is made where there is none yet."""
+        key = (principal.tenant_id, principal.user_id)
+        history = self._recent.get(key)
+        if history is None:
+            history = await self._open(principal)
+            self._recent.put(key, history)
+        return history
+
+    async def _open(self, principal: Principal) -> History:
+        # Never closed: nothing is behind it that could be, and a run of a forgotten user may still be using it.
+        transport = InProcessTransport(self._api, scope={"threadkeep.principal": principal})
+        http = httpx.AsyncClient(transport=transport, timeout=_SECONDS)
+        client = DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_VOUCHED_FOR, http_client=http)
+        space = await DRMemorySpace.post(client, deduplication_key=SPACE_KEY, description="AG-UI threads")
+        registry = ChatSessionRegistry(space)
+        return History(
+            principal,
+            user_uuid(principal),
+            space.id,
+            registry,
+            ChatRepository(space, registry),
+            MessageRepository(space, registry),
+        )
+
+
+def user_uuid(principal: Principal) -> UUID:
+    """The UUID by which chat history knows the principal's user: always the same."""
+    return uuid5(_USERS, f"{principal.tenant_id}/{principal.user_id}")
