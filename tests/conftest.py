@@ -1,7 +1,6 @@
 """Fixtures: both engines, the services on them, the application, and a real server."""
 
 import asyncio
-import itertools
 import os
 import signal
 import socket
@@ -23,6 +22,7 @@ from threadkeep.persistence import DRMemoryServiceClient
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage.migrate import migrate
+from threadkeep.storage.tables import metadata
 from threadkeep.transport.in_process import InProcessTransport
 
 ENGINES = ("sqlite", "postgresql")
@@ -52,16 +52,14 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_url: str) -> str:
-    """A migrated database that each test copies."""
-    name = f"template_{uuid.uuid4().hex[:8]}"
-
-    async def make() -> None:
-        await _administer(postgres_url, f"CREATE DATABASE {name}")
-        await migrate(_with_name(postgres_url, name))
-
-    asyncio.run(make())
-    return name
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """A migrated database of this test run's own; each test begins by emptying it."""
+    name = f"threadkeep_test_{uuid.uuid4().hex[:12]}"
+    url = _with_name(postgres_url, name)
+    asyncio.run(_administer(postgres_url, f"CREATE DATABASE {name}"))
+    asyncio.run(migrate(url))
+    yield url
+    asyncio.run(_administer(postgres_url, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +68,6 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "template.db"
     asyncio.run(migrate(f"sqlite:///{path}"))
     return path
-
-
-_names = itertools.count(1)
 
 
 @pytest.fixture(params=ENGINES)
@@ -84,14 +79,10 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         path.write_bytes(template.read_bytes())
         yield f"sqlite:///{path}"
         return
-    url: str = request.getfixturevalue("postgres_url")
-    template_name: str = request.getfixturevalue("postgres_template")
-    name = f"test_{os.getpid()}_{next(_names)}"
-    asyncio.run(_administer(url, f"CREATE DATABASE {name} TEMPLATE {template_name}"))
-    try:
-        yield _with_name(url, name)
-    finally:
-        asyncio.run(_administer(url, f"DROP DATABASE {name} WITH (FORCE)"))
+    url: str = request.getfixturevalue("postgres_database")
+    # Emptying takes a hundredth of the time that a copy of a template database takes.
+    asyncio.run(_administer(url, *[f"DELETE FROM {table.name}" for table in metadata.sorted_tables]))
+    yield url
 
 
 @pytest.fixture
@@ -195,12 +186,13 @@ def server(database: str) -> Iterator[Server]:
         running.kill()
 
 
-async def _administer(url: str, statement: str) -> None:
+async def _administer(url: str, *statements: str) -> None:
     import asyncpg
 
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(statement)
+        for statement in statements:
+            await connection.execute(statement)
     finally:
         await connection.close()
 

@@ -20,7 +20,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
     """An httpx transport that hands each request to an ASGI app, and streams its response.
 
     As behind a socket, the read timeout holds, and a caller that leaves does not stop the app: it is told of the
-    disconnect and may finish. Closing the transport cancels what is still running.
+    disconnect and may finish. Closing the transport cancels what has not answered yet.
 
     Args:
         app: The ASGI app. Its lifespan is not run.
@@ -30,14 +30,14 @@ class InProcessTransport(httpx.AsyncBaseTransport):
     def __init__(self, app: ASGIApp, scope: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._app = app
         self._scope = dict(scope)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], _Exchange] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises httpx.RemoteProtocolError where the app ends before its response starts, httpx.ReadTimeout."""
         exchange = _Exchange(await request.aread(), request.extensions.get("timeout", {}).get("read"))
         task = asyncio.create_task(exchange.run(self._app, {**_build_scope(request), **self._scope}))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = exchange
+        task.add_done_callback(self._running.pop)
         try:
             status, headers = await exchange.start()
         except BaseException:
@@ -46,9 +46,11 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         return httpx.Response(status, headers=headers, stream=_Body(exchange), request=request)
 
     async def aclose(self) -> None:
-        running = [*self._running]
-        for task in running:
-            task.cancel()
+        running = dict(self._running)
+        for task, exchange in running.items():
+            # One that has answered is only cleaning up: a file to close, a log line to write.
+            if not exchange.is_complete:
+                task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
 
@@ -61,7 +63,7 @@ class _Exchange:
         self._content: bytes | None = content
         self._left = asyncio.Event()
         self._chunks: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_MAX_WAITING_CHUNKS)
-        self._complete = False
+        self.is_complete = False
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
         try:
@@ -109,11 +111,11 @@ class _Exchange:
             if body := message.get("body"):
                 await self._chunks.put(bytes(body))
             if not message.get("more_body", False):
-                self._complete = True
+                self.is_complete = True
                 await self._chunks.put(None)
 
     async def _fail(self, failure: httpx.RemoteProtocolError, cause: Exception | None) -> None:
-        if self._complete or self._left.is_set():
+        if self.is_complete or self._left.is_set():
             return
         failure.__cause__ = cause
         if self._started.done():
