@@ -64,7 +64,7 @@ class Client:
 
     async def run(self, body: Json | None = None, /, **fields: Any) -> list[Frame]:
         """Run to the end."""
-        response = await self.http.post("/agui/", json=body or run_body(**fields))
+        response = await self.http.post("/agui/", content=json.dumps(body or run_body(**fields)))
         assert response.status_code == 200, response.text
         assert response.headers["content-type"] == "text/event-stream"
         return read_frames(response.content)

@@ -89,6 +89,8 @@ CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
         ({"threadId": 7}, ("threadId",), "threadId is a string, not a number"),
         ({"threadId": "x" * 901}, ("threadId",), "901 characters; the limit is 900"),
         ({"threadId": "/" * 301}, ("threadId",), "903 characters; the limit is 900"),
+        ({"threadId": ".."}, ("threadId",), "threadId is '..', which cannot stand in a URL"),
+        ({"runId": "."}, ("runId",), "runId is '.', which cannot stand in a URL"),
         ({"runId": None}, ("runId",), "runId is a string, not null"),
         ({"runId": "x" * 501}, ("runId",), "501 characters; the limit is 500"),
         ({"parentRunId": []}, ("parentRunId",), "parentRunId is a string or null, not a list"),

@@ -171,7 +171,8 @@ def _endpoint(
             return await handler(request, await histories.of(principal))
         except Invalid as error:
             is_placed = bool(error.loc) and error.loc[0] in _SECTIONS
-            return error_table.answer(error if is_placed else error.under("query"))
+            section = "query" if request.method == "GET" else "body"
+            return error_table.answer(error if is_placed else error.under(section))
         except ThreadkeepError as error:
             return error_table.answer(error)
         except DRMemoryServiceError as error:

@@ -61,7 +61,12 @@ def check_fields(fields: Mapping[str, Any]) -> None:
     place: Place = ("body",)
     thread_id = _check_id(fields, "threadId", place)
     limits.check_text(thread_id.replace("%", "%25").replace("/", "%2F"), THREAD_ID, *place, "threadId")
-    limits.check_text(_check_id(fields, "runId", place), RUN_ID, *place, "runId")
+    run_id = _check_id(fields, "runId", place)
+    limits.check_text(run_id, RUN_ID, *place, "runId")
+    for name, value in (("threadId", thread_id), ("runId", run_id)):
+        if value in (".", ".."):
+            # No client could ask for it: URLs drop such segments, however they are written.
+            raise Invalid(f"{name} is {value!r}, which cannot stand in a URL", (*place, name))
     limits.check_text(_check_optional(fields, "parentRunId", str, place), RUN_ID, *place, "parentRunId")
     _check_optional(fields, "protocolVersion", str, place)
     if fields.get("messages") is None:
