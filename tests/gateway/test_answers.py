@@ -139,22 +139,9 @@ def test_a_session_without_a_chat_uuid_has_none(metadata: str | None) -> None:
 
 
 def test_a_run_is_shown_with_what_its_agent_said() -> None:
-    changes: dict[str, Any] = {"outcome": '{"type":"success"}', "usage": '[{"inputTokens":3}]'}
-    run = Run(
-        "s",
-        "i",
-        "r1",
-        "r0",
-        "u",
-        "t",
-        "o",
-        "finished",
-        **changes,
-        error=None,
-        started_at=AT,
-        finished_at=AT,
-        lease_until=0,
-    )
+    said: dict[str, Any] = {"outcome": '{"type":"success"}', "usage": '[{"inputTokens":3}]', "error": None}
+    times: dict[str, Any] = {"started_at": AT, "finished_at": AT, "lease_until": 0}
+    run = Run("s", "i", "r1", "r0", "u", "t", "o", "finished", **said, **times)
     assert run_answer(run) == {
         "runId": "r1",
         "parentRunId": "r0",
