@@ -125,6 +125,22 @@ async def test_a_dead_run_of_a_deleted_thread_is_ended_too(
         assert await container.runs.expired() == []
 
 
+async def test_a_process_that_was_asleep_does_not_end_its_own_runs(
+    container: Container, app: Starlette, token: str, principal: Principal
+) -> None:
+    gate = asyncio.Event()
+    agent = ScriptedAgent([STARTED, gate, FINISHED])
+    async with serve(container, app, agents_of(agent)) as gateway, open_client(gateway, token) as alice:
+        async with alice.stream() as stream:
+            await anext(stream)
+            await container.runs.renew((await run_row(container, app, principal)).owner, -1)
+            async with alice.stream(thread="t2", run="r2") as other:
+                await anext(other)
+                gate.set()
+                assert b"RUN_FINISHED" in b"".join([chunk async for chunk in stream])
+        assert [run["status"] for run in await alice.runs()] == ["finished"]
+
+
 @pytest.fixture
 async def brief(database: str) -> AsyncIterator[Container]:
     """Services with the shortest lease."""
@@ -184,6 +200,25 @@ async def test_a_store_that_fails_at_the_end_delays_the_last_event_but_not_for_e
         recovered.set()
         await until_finished(alice)
     assert len(attempts) > 1
+
+
+async def test_what_an_agent_said_of_its_end_never_keeps_a_run_from_ending(
+    container: Container, app: Starlette, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = container.runs.finish
+
+    async def refuse_outcomes(run: Run, **result: Any) -> bool:
+        if result.get("outcome") is not None:
+            raise TypeError("no JSON")
+        return await finish(run, **result)
+
+    monkeypatch.setattr(type(container.runs), "finish", staticmethod(refuse_outcomes))
+    monkeypatch.setattr("threadkeep.gateway.runs._FIRST_RETRY", 0.001)
+    agent = ScriptedAgent([STARTED, {**FINISHED, "outcome": {"type": "success"}}])
+    async with serve(container, app, agents_of(agent)) as gateway, open_client(gateway, token) as alice:
+        await alice.run()
+        (run,) = await alice.runs()
+    assert (run["status"], run["outcome"]) == ("finished", None)
 
 
 async def until_finished(client: Client) -> Json:

@@ -7,9 +7,11 @@ import httpx
 
 from threadkeep.chat_history import ChatRepository, ChatSessionRegistry, MessageRepository
 from threadkeep.chat_history.bounded import BoundedCache
-from threadkeep.chat_history.constants import participant_id
+from threadkeep.chat_history.constants import chat_deduplication_key, participant_id
 from threadkeep.domain.principal import Principal
+from threadkeep.domain.session import Session
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
+from threadkeep.services.sessions import Filters, Sessions
 from threadkeep.transport.in_process import ASGIApp, InProcessTransport
 
 SPACE_KEY = "agui"
@@ -70,6 +72,13 @@ class Histories:
             ChatRepository(space, registry),
             MessageRepository(space, registry),
         )
+
+
+async def find_session(sessions: Sessions, history: History, thread_id: str) -> Session | None:
+    """The session that holds a thread, looked up by the key under which its chat was made."""
+    filters = Filters(key=chat_deduplication_key(history.user_uuid, thread_id))
+    found, _ = await sessions.page(history.principal, history.space_id, filters, limit=1)
+    return found[0] if found else None
 
 
 def user_uuid(principal: Principal) -> UUID:

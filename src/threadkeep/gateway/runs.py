@@ -20,14 +20,15 @@ from threadkeep.chat_history.ag_ui.wire import event_fields, event_json, event_t
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run
-from threadkeep.errors import NotFound, RunActive, Unavailable
+from threadkeep.errors import NotFound, RunActive, ThreadkeepError, Unavailable
 from threadkeep.gateway.agents import AgentSource
 from threadkeep.gateway.failures import FailureCode
 from threadkeep.gateway.guard import GuardedAgent
-from threadkeep.gateway.histories import Histories, History
+from threadkeep.gateway.histories import Histories, History, find_session
 from threadkeep.gateway.inputs import RunBody
 from threadkeep.gateway.recovery import WHY, close_records
 from threadkeep.ids import new_id
+from threadkeep.persistence.errors import DRMemoryServiceError
 from threadkeep.services.container import Container
 
 SETTLE_SECONDS = 5.0
@@ -164,12 +165,11 @@ class Runs:
         return (history.space_id, thread_id, run_id) in self._active
 
     async def _begin(self, history: History, body: RunBody, given: Any, agent: GuardedAgent) -> ActiveRun:
-        chat = await history.chats.create_chat(ChatCreate(user_uuid=history.user_uuid, thread_id=body.thread_id))
         try:
             row = await self._container.runs.begin(
                 history.principal,
                 history.space_id,
-                chat.id,
+                await self._session_of(history, body.thread_id),
                 run_id=body.run_id,
                 parent_run_id=body.parent_run_id,
                 owner=self._owner,
@@ -184,6 +184,14 @@ class Runs:
         self._active[history.space_id, body.thread_id, body.run_id] = active
         self._spawn(self._carry(active, (history.space_id, body.thread_id, body.run_id)))
         return active
+
+    async def _session_of(self, history: History, thread_id: str) -> str:
+        """The session that holds the thread; a thread begins with its first run."""
+        session = await find_session(self._container.sessions, history, thread_id)
+        if session is not None:
+            return session.id
+        chat = await history.chats.create_chat(ChatCreate(user_uuid=history.user_uuid, thread_id=thread_id))
+        return str(chat.id)
 
     async def _carry(self, active: ActiveRun, key: tuple[str, str, str]) -> None:
         """See a run to its end. It counts as this process's until its row is finished."""
@@ -210,6 +218,9 @@ class Runs:
                 return
             except Unavailable as error:
                 _log.warning("run cannot be finished yet run=%s: %s", row.run_id, error)
+            except Exception:
+                _log.exception("run cannot be finished with what its agent said run=%s", row.run_id)
+                result = {"status": result["status"], "error": result.get("error")}
             await asyncio.sleep(delay)
             delay = min(2 * delay, _LONGEST_RETRY)
 
@@ -226,7 +237,9 @@ class Runs:
     async def _recover(self) -> None:
         """End the runs whose owner has let the lease run out."""
         for found in await self._container.runs.expired():
-            if await self._container.runs.take_over(found, self._owner, self._lease_seconds):
+            # A process that was asleep finds its own leases run out; its runs go on all the same.
+            is_ours = found.owner == self._owner
+            if not is_ours and await self._container.runs.take_over(found, self._owner, self._lease_seconds):
                 row = replace(found, owner=self._owner)
                 try:
                     await self._close_records(row)
@@ -250,6 +263,6 @@ class Runs:
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            # Asked for here because a caller that has left asks no more, and asyncio would complain.
-            task.exception()
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ThreadkeepError | DRMemoryServiceError):
+            _log.error("a task of the gateway failed", exc_info=error)

@@ -2,18 +2,17 @@
 
 from uuid import UUID
 
-from threadkeep.chat_history.constants import chat_deduplication_key
 from threadkeep.chat_history.models import Chat
 from threadkeep.contract.threads import MessagePage, RunPage, Thread, ThreadPage
 from threadkeep.domain import limits
 from threadkeep.domain.session import Session
 from threadkeep.errors import Conflict, Invalid, NotFound
 from threadkeep.gateway.answers import chat_uuid_of, message_answer, run_answer, thread_answer
-from threadkeep.gateway.histories import History
+from threadkeep.gateway.histories import History, find_session
 from threadkeep.gateway.runs import Runs
 from threadkeep.persistence.codec import encode_description
 from threadkeep.services.container import Container
-from threadkeep.services.sessions import Filters, RecentSession
+from threadkeep.services.sessions import RecentSession
 
 NAME = 200
 """Characters of a thread's name."""
@@ -97,11 +96,10 @@ class Threads:
         return False
 
     async def _find(self, history: History, thread_id: str) -> Session:
-        filters = Filters(key=chat_deduplication_key(history.user_uuid, thread_id))
-        found, _ = await self._container.sessions.page(history.principal, history.space_id, filters, limit=1)
-        if not found:
+        session = await find_session(self._container.sessions, history, thread_id)
+        if session is None:
             raise _no_thread(thread_id)
-        return found[0]
+        return session
 
     async def _find_recent(self, history: History, thread_id: str) -> RecentSession:
         """The thread with its newest message and active run."""
