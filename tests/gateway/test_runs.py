@@ -174,6 +174,17 @@ async def test_a_client_that_leaves_does_not_stop_the_run(alice: Client, agent: 
     assert [run["status"] for run in await alice.runs()] == ["finished"]
 
 
+async def test_a_client_that_does_not_read_does_not_hold_the_agent_up(alice: Client, agent: ScriptedAgent) -> None:
+    words: list[Step] = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "word "}] * 2_000
+    agent.events = [STARTED, say("")[0], *words, say("")[2], FINISHED]
+    async with alice.stream() as stream:
+        await ended(alice)
+        assert agent.open_runs == 0
+        assert (await alice.messages())[1]["content"] == "word " * 2_000
+        frames = read_frames(b"".join([chunk async for chunk in stream]))
+    assert [frame.id for frame in frames] == [f"r1:{index}" for index in range(2_004)]
+
+
 async def ended(client: Client, thread: str = "t1") -> None:
     """Wait until nothing runs in the thread."""
     async with asyncio.timeout(20):
@@ -254,6 +265,25 @@ async def test_an_agent_that_breaks_off_ends_with_one_error_and_keeps_what_it_sa
     assert summary(await alice.messages()) == [row("user", "hi"), row("assistant", "One, two", "errored")]
     (run,) = await alice.runs()
     assert (run["status"], run["error"]) == ("errored", message)
+
+
+async def test_an_error_in_the_middle_of_a_call_ends_the_call_too(alice: Client, agent: ScriptedAgent) -> None:
+    agent.events = [
+        STARTED,
+        *say("Let me"),
+        {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "bash", "parentMessageId": "m1"},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": '{"cmd":"ls'},
+        {"type": "RUN_ERROR", "message": "upstream 503"},
+    ]
+    await alice.run()
+    agent.events = [FINISHED]
+    await alice.run(run="r2", text="again", user_id="u2")
+    assert summary(await alice.messages()) == [
+        row("user", "hi"),
+        row("assistant", "Let me", "errored", calls=(("bash", '{"cmd":"ls', "", "errored"),)),
+        row("user", "again"),
+    ]
+    assert [message.role for message in agent.inputs[1].messages] == ["user", "assistant", "tool", "user"]
 
 
 async def test_an_agent_s_own_error_passes_as_it_is(alice: Client, agent: ScriptedAgent) -> None:

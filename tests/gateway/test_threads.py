@@ -61,6 +61,36 @@ async def test_a_long_list_of_threads_comes_in_pages(alice: Client) -> None:
     assert seen == [["t4", "t3"], ["t2", "t1"], ["t0"]]
 
 
+async def test_a_list_of_threads_is_one_query_whatever_their_number(
+    container: Container, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        await alice.run(thread=f"t{n}", run=f"r{n}")
+    queries: list[str] = []
+    # An engine may do a scan by a read; the read is then the same query.
+    for name in ("scan", "write", "append"):
+        original = getattr(container.database, name)
+
+        async def counted(*args: Any, name: str = name, original: Any = original) -> Any:
+            queries.append(name)
+            return await original(*args)
+
+        monkeypatch.setattr(type(container.database), name, staticmethod(counted))
+    page = await alice.get("/threads/")
+    assert [thread["lastMessage"]["content"] for thread in page["items"]] == ["Yes", "Yes", "Yes"]
+    assert queries == ["scan"]
+    reads: list[str] = []
+    read = container.database.read
+
+    async def counted_read(operation: Any) -> Any:
+        reads.append("read")
+        return await read(operation)
+
+    monkeypatch.setattr(type(container.database), "read", staticmethod(counted_read))
+    await alice.get("/threads/")
+    assert len(reads) <= 1
+
+
 async def test_a_thread_is_renamed(alice: Client) -> None:
     await alice.run()
     renamed = await alice.http.patch("/agui/threads/t1/", json={"name": "Söme name \U0001f600"})
