@@ -36,9 +36,10 @@ def fit(message: Message) -> dict[str, Any]:
             break
         part = nested[place]
         text = getattr(part, field)
-        keep = max(1, longest - max(surplus, 1))
+        size = _json_bytes(text)
+        keep = max(1, longest - 1 - surplus * longest // size)
         cut = part.model_copy(update=_cut(part, field, keep))
-        surplus -= _json_bytes(text) - _json_bytes(getattr(cut, field))
+        surplus -= size - _json_bytes(getattr(cut, field))
         if place < len(calls):
             calls[place] = cut
         else:

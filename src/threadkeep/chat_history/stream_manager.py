@@ -14,7 +14,7 @@ from typing import Any, Generic, ParamSpec
 from ag_ui.core import BaseEvent, RunAgentInput
 
 from threadkeep.chat_history.ag_ui.agent import AGUIAgent
-from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure, speaks_1_x
+from threadkeep.chat_history.ag_ui.endings import OUTCOME_IS_KNOWN, as_events, cancelled, failure, speaks_1_x
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_type
@@ -88,7 +88,8 @@ class RunHandle:
 
     def _end_cancelled(self) -> None:
         if not self._channel.closed:
-            for event in as_events(cancelled(self._input, self._blocks)):
+            endings = cancelled(self._input, self._blocks, outcome_is_known=OUTCOME_IS_KNOWN)
+            for event in as_events(endings):
                 self._channel.publish(event)
             self._channel.close()
 

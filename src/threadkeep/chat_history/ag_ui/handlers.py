@@ -58,7 +58,8 @@ class Routes:
         present = {kind for cls, _ in _default_classes() if (kind := _type_of(cls)) is not None}
         self._by_type = {kind: name for kind, name in _HANDLER_OF_TYPE.items() if kind not in present}
         for cls, name in self._by_class.items():
-            if (kind := _type_of(cls)) is not None:
+            # Of events that share a type with their base class, JSON does not tell which they are.
+            if (kind := _type_of(cls)) is not None and all(_type_of(base) != kind for base in _bases(cls)):
                 self._by_type[kind] = name
         self._by_type.update({key: name for key, name in handlers.items() if isinstance(key, str)})
         self._found: dict[type, str | None] = {}
@@ -82,6 +83,10 @@ def _default_classes() -> tuple[tuple[type[BaseEvent], str], ...]:
         if isinstance(cls, type) and issubclass(cls, BaseEvent):
             found.append((cls, handler))
     return tuple(found)
+
+
+def _bases(cls: type[BaseEvent]) -> list[type[BaseEvent]]:
+    return [base for base in cls.__mro__[1:] if issubclass(base, BaseEvent)]
 
 
 def _type_of(cls: type[BaseEvent]) -> str | None:

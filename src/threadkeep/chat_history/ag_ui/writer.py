@@ -83,8 +83,8 @@ class RowWriter:
             self._timer.cancel()
         while rows := self._rest():
             await self._write(rows)
-            pause = min(self._delay, deadline - monotonic())
-            if (left := self._rest()) and pause <= 0:
+            left, patience = self._rest(), deadline - monotonic()
+            if left and patience <= 0:
                 logger.error(
                     "run %r of thread %r: %d messages could not be stored in %s s and are lost",
                     self._state.run_id,
@@ -94,7 +94,7 @@ class RowWriter:
                 )
                 return
             if left:
-                await asyncio.sleep(pause)
+                await asyncio.sleep(min(self._delay, patience))
 
     def _rest(self) -> list[Row]:
         return [] if self._gone else [row for row in self._state.fold.turn.dirty if row not in self._refused]
@@ -116,6 +116,8 @@ class RowWriter:
             if monotonic() >= self._not_before:
                 # Whatever else has changed goes with it: one request more or less, and never out of order.
                 await self._write(self._rest())
+            # A store that answers, or fails, without ever waiting must not keep everybody else from running.
+            await asyncio.sleep(0)
             self.look()
 
     async def _write(self, rows: Sequence[Row]) -> None:

@@ -1,0 +1,437 @@
+"""The fold: rules as examples, and promises as properties."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.chat_history.scripts import called, finished, result, run_of, said, started, thought
+
+from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES, Fold
+from threadkeep.chat_history.ag_ui.records import Call, Row
+from threadkeep.chat_history.constants import MessageStatus, Role
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+def fold(events: Iterable[Mapping[str, Any]], **options: Any) -> Fold:
+    folded = Fold(NOW, **options)
+    for place, event in enumerate(events):
+        folded.apply(event["type"], event, NOW + timedelta(milliseconds=place))
+    return folded
+
+
+def rows(folded: Fold) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.agui_id,
+            "text": str(row.content),
+            "status": row.status.value,
+            "calls": [(call.agui_id, str(call.arguments), call.content, call.status.value) for call in row.calls],
+            "reasonings": [(str(each.content), each.status.value) for each in row.reasonings],
+        }
+        for row in folded.rows
+    ]
+
+
+def row(agui_id: str | None, text: str, status: str = "complete", **parts: Any) -> dict[str, Any]:
+    return {"id": agui_id, "text": text, "status": status, "calls": [], "reasonings": [], **parts}
+
+
+def test_an_open_message_is_active_until_its_end() -> None:
+    events = run_of(said("m1", "Hel", "lo"))
+    assert rows(fold(events[:3])) == [row("m1", "Hel", "active")]
+    assert rows(fold(events[:5])) == [row("m1", "Hello", "complete")]
+
+
+def test_content_for_a_message_that_was_never_started_makes_one() -> None:
+    folded = fold([started(), {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "Hi"}, finished()])
+    assert rows(folded) == [row("m1", "Hi")]
+
+
+def test_a_call_without_a_known_parent_goes_to_the_last_message_as_long_as_that_has_no_result() -> None:
+    folded = fold(run_of(said("m1", "Let me look"), called("c1"), called("c2", parent="ghost")))
+    calls = [("c1", "{}", "", "complete"), ("c2", "{}", "", "complete")]
+    assert rows(folded) == [row("m1", "Let me look", calls=calls)]
+
+
+def test_a_call_after_a_result_without_a_known_parent_opens_a_row_that_answers_to_the_parent() -> None:
+    folded = fold(run_of(said("m1", "One"), called("c1"), result("c1"), called("c2", parent="m2"), said("m2", "Two")))
+    assert rows(folded) == [
+        row("m1", "One", calls=[("c1", "{}", "ok", "complete")]),
+        row("m2", "Two", calls=[("c2", "{}", "", "complete")]),
+    ]
+
+
+def test_text_that_goes_on_over_a_result_stays_in_its_row() -> None:
+    begin, *_ = said("m1")
+    middle = [
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "Hel"},
+        *called("c1", parent="m1"),
+        result("c1"),
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "lo"},
+    ]
+    assert [each["text"] for each in rows(fold(run_of(begin, middle)))] == ["Hello"]
+
+
+def test_text_that_begins_again_after_a_result_opens_a_new_row() -> None:
+    folded = fold(run_of(said("m1", "Before"), called("c1", parent="m1"), result("c1"), said("m1", "After")))
+    assert [(each["id"], each["text"]) for each in rows(folded)] == [("m1", "Before"), ("m1", "After")]
+
+
+def test_a_call_id_that_is_used_again_after_its_result_is_another_call() -> None:
+    folded = fold(
+        run_of(
+            called("call_0", arguments='{"a":1}'),
+            result("call_0", "r1"),
+            called("call_0", arguments='{"a":2}'),
+            result("call_0", "r2"),
+        )
+    )
+    assert [each["calls"] for each in rows(folded)] == [
+        [("call_0", '{"a":1}', "r1", "complete")],
+        [("call_0", '{"a":2}', "r2", "complete")],
+    ]
+
+
+def test_the_first_result_of_a_call_stands_unless_it_was_empty() -> None:
+    folded = fold(run_of(called("c1"), result("c1", ""), result("c1", "late"), result("c1", "later")))
+    assert rows(folded)[0]["calls"] == [("c1", "{}", "late", "complete")]
+
+
+def test_a_call_chunk_goes_on_with_the_call_of_its_lane() -> None:
+    chunks = [
+        {"type": "TOOL_CALL_CHUNK", "toolCallId": "c1", "toolCallName": "f", "delta": '{"x"'},
+        {"type": "TOOL_CALL_CHUNK", "delta": ":1}"},
+        {"type": "TOOL_CALL_CHUNK", "toolCallId": "c2", "toolCallName": "g", "delta": "{"},
+        {"type": "TOOL_CALL_CHUNK", "delta": "}"},
+    ]
+    calls = [("c1", '{"x":1}', "", "complete"), ("c2", "{}", "", "complete")]
+    assert rows(fold(run_of(chunks))) == [row(None, "", calls=calls)]
+
+
+def test_chunks_of_two_subagents_do_not_mix() -> None:
+    chunks = [
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "subagentRunId": "s1", "delta": "a1"},
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "b", "subagentRunId": "s2", "delta": "b1"},
+        {"type": "TEXT_MESSAGE_CHUNK", "subagentRunId": "s1", "delta": "a2"},
+        {"type": "TEXT_MESSAGE_CHUNK", "subagentRunId": "s2", "delta": "b2"},
+    ]
+    assert [each["text"] for each in rows(fold(run_of(chunks)))] == ["a1a2", "b1b2"]
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [
+        ({"type": "CUSTOM", "name": "n", "value": 1}, "complete"),
+        ({"type": "RAW", "event": {}}, "active"),
+        ({"type": "SUBAGENT_STARTED", "subagentRunId": "s", "name": "n"}, "active"),
+    ],
+)
+def test_an_event_ends_a_chunked_message_unless_it_leaves_lanes_alone(event: dict[str, Any], status: str) -> None:
+    chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "delta": "Hi"}
+    assert rows(fold([started(), chunk, event])) == [row("m1", "Hi", status)]
+
+
+def test_reasoning_at_the_beginning_is_kept_at_once_and_becomes_the_first_message() -> None:
+    assert rows(fold([started(), *thought("z1", "hm")])) == [row(None, "", "active", reasonings=[("hm", "complete")])]
+    folded = fold(run_of(thought("z1", "hm"), said("m1", "Hi")))
+    assert rows(folded) == [row("m1", "Hi", reasonings=[("hm", "complete")])]
+
+
+def test_reasoning_goes_to_the_call_that_comes_next() -> None:
+    folded = fold(
+        run_of(
+            said("m1", "First"),
+            called("c1", parent="m1"),
+            result("c1"),
+            thought("z1", "hm"),
+            called("c2", parent="m1"),
+            result("c2"),
+        )
+    )
+    assert [each["reasonings"] for each in rows(folded)] == [[("hm", "complete")]]
+
+
+def test_reasoning_after_the_last_message_gets_a_row_of_its_own() -> None:
+    folded = fold(run_of(said("m1", "Done"), thought("z1", "was that right?")))
+    assert rows(folded) == [row("m1", "Done"), row(None, "", reasonings=[("was that right?", "complete")])]
+
+
+def test_reasoning_inside_a_message_that_has_not_spoken_yet_is_of_that_message() -> None:
+    begin, *rest = said("m1", "Hi")
+    assert rows(fold(run_of(begin, thought("z1", "hm"), rest))) == [row("m1", "Hi", reasonings=[("hm", "complete")])]
+
+
+def test_an_encrypted_value_finds_its_call() -> None:
+    value = {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "tool-call", "entityId": "c1", "encryptedValue": "x=="}
+    assert fold(run_of(called("c1"), value)).rows[0].calls[0].encrypted_value == "x=="
+
+
+def test_a_message_keeps_the_step_in_which_it_began() -> None:
+    folded = fold(
+        run_of(
+            {"type": "STEP_STARTED", "stepName": "outer"},
+            {"type": "STEP_STARTED", "stepName": "inner"},
+            said("m1", "a"),
+            {"type": "STEP_FINISHED", "stepName": "inner"},
+            said("m2", "b"),
+            {"type": "STEP_FINISHED", "stepName": "outer"},
+            said("m3", "c"),
+        )
+    )
+    assert [each.step for each in folded.rows] == ["inner", "outer", None]
+
+
+def test_rows_have_rising_timestamps_even_where_the_clock_stands_still() -> None:
+    folded = Fold(NOW)
+    for event in run_of(said("m1", "a"), said("m2", "b")):
+        folded.apply(event["type"], event, NOW)
+    assert [each.timestamp for each in folded.rows] == [NOW, NOW + timedelta(microseconds=1)]
+
+
+def test_an_earlier_message_that_is_still_open_is_kept_before_a_later_one() -> None:
+    begin_a, content_a, end_a = said("a", "later")
+    begin_b, content_b, end_b = said("b", "sooner")
+    folded = fold([started(), begin_a, begin_b, content_b])
+    assert [each["id"] for each in rows(folded)] == ["a", "b"]
+    assert [each["text"] for each in rows(fold(run_of(begin_a, begin_b, content_b, content_a, end_a, end_b)))] == [
+        "later",
+        "sooner",
+    ]
+
+
+def test_client_calls_and_pending_calls_outlive_the_run_and_others_do_not() -> None:
+    folded = fold(
+        [
+            started(),
+            *called("c1", "map"),
+            *called("c2", "search"),
+            *called("c3", "pay"),
+            finished(outcome={"type": "success", "pendingToolCallIds": ["c3"]}),
+        ],
+        client_tools=["map"],
+    )
+    calls = folded.rows[0].calls
+    assert [(call.status.value, call.awaiting) for call in calls] == [
+        ("active", True),
+        ("complete", False),
+        ("active", True),
+    ]
+
+
+def test_interrupts_are_kept_on_the_last_message() -> None:
+    interrupts = [{"id": "i1", "reason": "tool_call", "toolCallId": "c1"}]
+    folded = fold([started(), *called("c1"), finished(outcome={"type": "interrupt", "interrupts": interrupts})])
+    assert folded.rows[0].interrupts == interrupts
+    assert (folded.rows[0].status, folded.rows[0].calls[0].status) == (MessageStatus.COMPLETE, MessageStatus.ACTIVE)
+
+
+def test_an_interrupt_without_any_message_still_has_a_row() -> None:
+    folded = fold([started(), finished(outcome={"type": "interrupt", "interrupts": [{"id": "i1"}]})])
+    assert [each.interrupts for each in folded.rows] == [[{"id": "i1"}]]
+
+
+def test_the_first_terminal_decides_and_nothing_comes_after_it() -> None:
+    folded = fold([*run_of(said("m1", "Hi")), {"type": "RUN_ERROR", "message": "late"}, *said("m2", "late")])
+    folded.finish(MessageStatus.INTERRUPTED, NOW)
+    assert rows(folded) == [row("m1", "Hi")]
+
+
+def test_a_failed_run_says_why_on_what_it_left_open() -> None:
+    folded = fold([started(), *said("m1", "Hi"), *called("c1"), {"type": "RUN_ERROR", "message": "503"}])
+    assert [(each.status.value, each.error) for each in (folded.rows[0], folded.rows[0].calls[0])] == [
+        ("errored", "503"),
+        ("errored", "503"),
+    ]
+
+
+def test_a_cancelled_run_leaves_finished_rows_as_they_are_except_the_last() -> None:
+    folded = fold([started(), *said("m1", "One"), *said("m2", "Two")])
+    folded.finish(MessageStatus.INTERRUPTED, NOW)
+    assert [each["status"] for each in rows(folded)] == ["complete", "interrupted"]
+
+
+def test_a_result_that_comes_in_a_later_run_finds_the_call_that_waits() -> None:
+    waiting = _carried()
+    folded = fold(run_of(result("c1", "approved"), said("m2", "Done")), carried=[waiting])
+    assert (waiting.content, waiting.status.value, waiting.awaiting) == ("approved", "complete", False)
+    assert waiting.row in folded.turn.dirty
+    assert [each["text"] for each in rows(folded)] == ["Done"]
+
+
+def test_a_waiting_call_that_is_streamed_again_is_not_a_second_call() -> None:
+    waiting = _carried()
+    folded = fold(run_of(called("c1", "pay", '{"again":1}'), result("c1", "paid")), carried=[waiting])
+    assert rows(folded) == []
+    assert (str(waiting.arguments), waiting.content) == ("{}", "paid")
+
+
+def test_another_tool_under_the_id_of_a_waiting_call_is_another_call() -> None:
+    folded = fold(run_of(called("c1", "search")), carried=[_carried()])
+    assert rows(folded) == [row(None, "", calls=[("c1", "{}", "", "complete")])]
+
+
+def test_a_growing_text_is_not_joined_for_each_delta() -> None:
+    folded = Fold(NOW)
+    folded.apply("TEXT_MESSAGE_START", {"messageId": "m"}, NOW)
+    parts = folded.turn.rows[0].content
+    for _ in range(1_000):
+        folded.apply("TEXT_MESSAGE_CONTENT", {"messageId": "m", "delta": "ab"}, NOW)
+    assert (parts.length, len(parts._parts)) == (2_000, 1_000)
+    assert str(parts) == "ab" * 1_000
+    assert len(parts._parts) == 1
+
+
+# Properties
+
+TEXTS = st.text(st.characters(), max_size=40)
+
+
+def cut(data: st.DataObject, text: str) -> list[str]:
+    """The text in pieces; a piece may be empty, and end between the halves of a surrogate pair."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    places = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=8)))
+    bounds = [0, *places, len(units) // 2]
+    return [units[2 * start : 2 * end].decode("utf-16-le", "surrogatepass") for start, end in pairwise(bounds)]
+
+
+@given(st.data(), TEXTS, TEXTS, TEXTS)
+def test_however_a_text_is_cut_into_deltas_the_history_is_the_same(
+    data: st.DataObject, text: str, arguments: str, thinking: str
+) -> None:
+    def run(texts: list[str], args: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
+        begin, _, end = called("c1", parent="m1")
+        deltas = [{"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": delta} for delta in args]
+        return rows(fold(run_of(thought("z1", *thoughts), said("m1", *texts), begin, deltas, end, result("c1"))))
+
+    arguments = f'{{"said": "{arguments}'
+    whole = run([text], [arguments], [thinking])
+    assert run(cut(data, text), cut(data, arguments), cut(data, thinking)) == whole
+    assert whole[0]["text"] == text
+    assert whole[0]["calls"][0][1] == arguments
+
+
+@given(st.data(), TEXTS)
+def test_however_a_text_is_cut_into_chunks_the_history_is_the_same(data: st.DataObject, text: str) -> None:
+    first, *rest = cut(data, text)
+    chunks = [{"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "delta": first}]
+    chunks += [{"type": "TEXT_MESSAGE_CHUNK", "delta": delta} for delta in rest]
+    assert rows(fold(run_of(chunks))) == ([row("m1", text)] if text else [])
+
+
+@given(st.data())
+def test_however_independent_calls_interleave_the_history_is_the_same(data: st.DataObject) -> None:
+    begins = [called(f"c{n}", f"tool{n}", parent="m1")[0] for n in range(3)]
+    tails = [
+        [
+            {"type": "TOOL_CALL_ARGS", "toolCallId": f"c{n}", "delta": '{"n":'},
+            {"type": "TOOL_CALL_ARGS", "toolCallId": f"c{n}", "delta": f"{n}}}"},
+            {"type": "TOOL_CALL_END", "toolCallId": f"c{n}"},
+            result(f"c{n}", f"r{n}"),
+        ]
+        for n in range(3)
+    ]
+    turns = data.draw(st.permutations([n for n in range(3) for _ in range(4)]))
+    mixed = [tails[n].pop(0) for n in turns]
+    assert rows(fold(run_of(begins, mixed))) == [
+        row("m1", "", calls=[(f"c{n}", f'{{"n":{n}}}', f"r{n}", "complete") for n in range(3)])
+    ]
+
+
+IDS = st.sampled_from(["m1", "m2", "c1", "c2", "z1", "", None, 7, True, 1.5, ["x"], {"a": 1}])
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "id": IDS,
+            "role": st.sampled_from(["user", "assistant", "tool", "reasoning", "activity", None, 3]),
+            "content": ANYTHING,
+            "toolCalls": ANYTHING | st.lists(st.fixed_dictionaries({"id": IDS, "function": ANYTHING}), max_size=2),
+            "toolCallId": IDS,
+        },
+    )
+    | ANYTHING,
+    max_size=4,
+)
+EVENTS = st.fixed_dictionaries(
+    {"type": st.sampled_from([*sorted(FOLDED_TYPES - {"RUN_FINISHED", "RUN_ERROR"}), "RAW", "QUANTUM_FOAM"])},
+    optional={
+        "messageId": IDS,
+        "toolCallId": IDS,
+        "parentMessageId": IDS,
+        "subagentRunId": IDS,
+        "delta": st.text(max_size=4) | ANYTHING,
+        "content": ANYTHING,
+        "role": st.sampled_from(["assistant", "user", "system", "tool", None, 1, [], {}]),
+        "toolCallName": st.text(max_size=3) | ANYTHING,
+        "name": ANYTHING,
+        "stepName": IDS,
+        "title": ANYTHING,
+        "subtype": st.sampled_from(["message", "tool-call", None, 1]),
+        "entityId": IDS,
+        "encryptedValue": st.text(max_size=3) | ANYTHING,
+        "messages": MESSAGES | ANYTHING,
+    },
+)
+ENDINGS = st.sampled_from(
+    [
+        finished(),
+        finished(outcome={"type": "cancelled"}),
+        finished(outcome={"type": "interrupt", "interrupts": [{"id": "i"}, 3]}),
+        finished(outcome={"type": "success", "pendingToolCallIds": ["c1", 3, None]}),
+        finished(outcome=[1]),
+        {"type": "RUN_ERROR"},
+        {"type": "RUN_ERROR", "message": {"not": "text"}},
+    ]
+)
+
+
+@given(st.lists(EVENTS, max_size=25), ENDINGS | st.sampled_from(list(MessageStatus)))
+def test_no_sequence_of_events_raises_and_every_record_comes_to_its_end(events: list[Any], ending: Any) -> None:
+    folded = fold(events)
+    ordered = [row.timestamp for row in folded.rows]
+    assert ordered == sorted(set(ordered))
+    if isinstance(ending, MessageStatus):
+        if ending is MessageStatus.ACTIVE:
+            return
+        folded.finish(ending, NOW)
+    else:
+        folded.apply(ending["type"], ending, NOW)
+    for each in folded.rows:
+        assert each.status is not MessageStatus.ACTIVE
+        assert all(step.status is not MessageStatus.ACTIVE for step in each.reasonings)
+        assert all(call.status is not MessageStatus.ACTIVE or call.awaiting for call in each.calls)
+    assert not folded.turn.pending
+
+
+@given(st.lists(EVENTS, max_size=25))
+def test_what_is_kept_is_told_once_and_before_it_is_changed(events: list[Any]) -> None:
+    folded = Fold(NOW)
+    told: list[Any] = []
+    for event in [*events, finished()]:
+        folded.apply(event["type"], event, NOW)
+        told += folded.turn.born
+        folded.turn.born.clear()
+        known = set(map(id, told))
+        for each in folded.turn.dirty:
+            assert id(each) in known
+            assert all(id(part) in known for part in (*each.calls, *each.reasonings))
+    assert len(known) == len(told)
+    assert {id(each) for each in folded.rows} == {id(each) for each in told if isinstance(each, Row)}
+
+
+def _carried() -> Call:
+    row = Row("m1", Role.ASSISTANT, NOW, kept=True)
+    call = Call("c1", "pay", NOW, row, sealed=True, awaiting=True)
+    call.arguments.append("{}")
+    row.calls.append(call)
+    return call
