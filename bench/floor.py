@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = (
-    "CREATE TABLE sessions (space_id TEXT, session_id TEXT, last_seq BIGINT NOT NULL, PRIMARY KEY (space_id, session_id))",
+    "CREATE TABLE sessions (space_id TEXT, session_id TEXT, last_seq BIGINT NOT NULL,"
+    " PRIMARY KEY (space_id, session_id))",
     "CREATE TABLE events (space_id TEXT, session_id TEXT, seq BIGINT, body TEXT NOT NULL, created_at BIGINT NOT NULL,"
     " PRIMARY KEY (space_id, session_id, seq))",
 )

@@ -18,7 +18,12 @@ class Measured:
     p99: float
 
     def __str__(self) -> str:
-        return f"{self.rate:>9,.0f}/s  p50 {self.p50:7.2f} ms  p99 {self.p99:7.2f} ms"
+        return f"{self.rate:>10,.0f}/s   p50 {self.p50:8.3f} ms   p99 {self.p99:8.3f} ms"
+
+
+def measured(taken: list[float], seconds: float) -> Measured:
+    cuts = statistics.quantiles(taken, n=100)
+    return Measured(len(taken) / seconds, cuts[49] * 1000, cuts[98] * 1000)
 
 
 async def drive(once: Once, *, tasks: int, each: int) -> Measured:
@@ -33,12 +38,13 @@ async def drive(once: Once, *, tasks: int, each: int) -> Measured:
 
     started = time.perf_counter()
     await asyncio.gather(*map(one, range(tasks)))
-    rate = tasks * each / (time.perf_counter() - started)
-    cuts = statistics.quantiles(taken, n=100)
-    return Measured(rate, cuts[49] * 1000, cuts[98] * 1000)
+    return measured(taken, time.perf_counter() - started)
 
 
-async def median_of(rounds: int, measure: Callable[[], Awaitable[Measured]]) -> Measured:
-    """The round of middle rate."""
-    measured = sorted([await measure() for _ in range(rounds)], key=lambda each: each.rate)
-    return measured[len(measured) // 2]
+async def side_by_side(rounds: int, *ways: Callable[[], Awaitable[Measured]]) -> list[Measured]:
+    """Measure all ways in turn, so that a drift of the machine meets them alike; of each, the round of middle rate."""
+    results: list[list[Measured]] = [[] for _ in ways]
+    for _ in range(rounds):
+        for result, way in zip(results, ways, strict=True):
+            result.append(await way())
+    return [sorted(result, key=lambda each: each.rate)[rounds // 2] for result in results]

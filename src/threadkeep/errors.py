@@ -20,7 +20,7 @@
         ServerError                      the service failed at a call of the synchronous SDK (5xx)
 
 The classes know nothing of HTTP; `api.errors` holds the one table from class to status.
-The async client's family (`DRMemoryServiceError`) lives in `persistence.errors`: its names belong to the ORM's interface.
+The async client's family (`DRMemoryServiceError`) lives in `persistence.errors`: its names belong to the ORM.
 """
 
 from collections.abc import Mapping, Sequence

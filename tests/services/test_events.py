@@ -151,6 +151,33 @@ async def test_events_of_one_type_are_counted_and_paged_alone(place: Place) -> N
     assert [event.sequence_id for event in newest] == [4]
 
 
+@pytest.mark.parametrize("odd", ["note", "\0"])
+async def test_a_page_by_type_is_right_however_the_types_came_about(place: Place, odd: str) -> None:
+    async def notes(offset: int = 0) -> tuple[list[int], int]:
+        found, total = await place.services.events.page(*place.at, event_type=odd, offset=offset)
+        newest, same_total = await place.services.events.last(*place.at, 100, event_type=odd)
+        assert same_total == total
+        assert [event.sequence_id for event in newest][offset:] == [event.sequence_id for event in found]
+        return [event.sequence_id for event in found], total
+
+    assert await notes() == ([], 0)
+    await place.append("a", "b", "c", type_=odd)
+    assert await notes(1) == ([2, 3], 3)
+    await place.services.events.delete(*place.at, 1)
+    assert await notes(1) == ([3], 2)
+    await place.services.events.patch(*place.at, [EventChange(2, type="other")])
+    assert await notes() == ([3], 1)
+    await asyncio.gather(place.append("d", type_=odd), place.append("e"), place.append("f", type_=odd))
+    assert (await notes())[1] == 3
+
+
+async def test_a_page_by_type_of_events_without_one_is_empty(place: Place) -> None:
+    await place.append("a", "b")
+
+    assert await place.services.events.page(*place.at, event_type="note") == ([], 0)
+    assert (await place.services.events.page(*place.at, offset=1))[1] == 2
+
+
 async def test_a_deleted_event_is_gone_and_its_number_stays_used(place: Place) -> None:
     await place.append("a", "b", "c")
 

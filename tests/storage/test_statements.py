@@ -34,8 +34,8 @@ def every_statement() -> Iterator[tuple[str, Statement]]:
                 yield f"{name}.{attribute}", value.of(64)
     yield "events._advance", events._advance(1)
     yield "events._advance", events._advance(64)
-    for flags in ((False, False, False), (True, True, False), (True, False, True)):
-        yield "events._page", events._page(*flags)
+    for flags in ((False, False), (True, False), (False, True), (True, True)):
+        yield "events._window", events._window(*flags)
     for filters in ((0, False, False), (2, True, True)):
         for statement in sessions._list_statements(*filters):
             yield "sessions._list_statements", statement

@@ -13,6 +13,8 @@ from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
 
 _KNOWN_SESSIONS = 10_000
+_FEW = 20
+"""Events that are looked up on the spot; a page of more may take long."""
 _ROW_BYTES = 200
 """What an event's row takes besides its body, roughly."""
 
@@ -154,9 +156,8 @@ class Events:
         limit: int,
     ) -> tuple[list[Event], int]:
         check_ids(space_id, session_id)
-        found = await self._database.scan(
-            lambda: events.page_back(space_id, session_id, principal.user_id, event_type, before, limit)
-        )
+        look = self._database.read if limit <= _FEW else self._database.scan
+        found = await look(lambda: events.page_back(space_id, session_id, principal.user_id, event_type, before, limit))
         if found is None:
             raise no_session(session_id)
         return found

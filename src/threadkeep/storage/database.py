@@ -24,7 +24,7 @@ class Database(Protocol):
         """Run a short operation that changes nothing."""
 
     async def scan(self, operation: Callable[[], Steps[T]]) -> T:
-        """Run an operation that changes nothing and may read much; all its statements see one state."""
+        """Run an operation that changes nothing and may read much."""
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation in a transaction. When this returns, the change survives a crash."""

@@ -7,11 +7,29 @@ The session row is where the numbers come from: one UPDATE locks it, counts and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
+from types import EllipsisType
 from typing import Any
 
-from sqlalchemy import Column, and_, bindparam, case, column, func, literal_column, or_, select, update, values
+from sqlalchemy import (
+    Column,
+    and_,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+    values,
+)
 from sqlalchemy.types import BigInteger, Text
 
+from threadkeep.domain import limits
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.storage import text
 from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, chunks, flat
@@ -57,7 +75,7 @@ class Append:
 @cache
 def _advance(size: int) -> Statement:
     """Take ranges of numbers for `size` sessions at once: locks the rows and counts."""
-    names = {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger}
+    names = {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
     wanted = (
         values(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
         .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
@@ -85,6 +103,10 @@ def _advance(size: int) -> Statement:
             last_seq=sessions.c.last_seq + wanted.c.n,
             event_count=sessions.c.event_count + wanted.c.n,
             last_activity_at=wanted.c.at,
+            sole_type=case(
+                (or_(sessions.c.last_seq == literal_column("0"), sessions.c.sole_type == wanted.c.type), wanted.c.type),
+                else_=null(),
+            ),
         )
         .returning(sessions.c.space_id, sessions.c.session_id, sessions.c.last_seq)
     )
@@ -94,6 +116,7 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
     """Append for many callers at once. A caller whose session is not there gets None, and disturbs nobody."""
     user_of: dict[tuple[str, str], str] = {}
     counts: dict[tuple[str, str], int] = {}
+    types: dict[tuple[str, str], str | None] = {}
     strangers: list[int] = []
     for index, wish in enumerate(wishes):
         place = (wish.space_id, wish.session_id)
@@ -101,9 +124,10 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
             strangers.append(index)
         else:
             counts[place] = counts.get(place, 0) + len(wish.drafts)
+            types[place] = _sole_type(wish.drafts, types.get(place, ...))
     now = max(wish.now for wish in wishes)
     # Sorted, so that two processes take the row locks in one order.
-    wanted = [(*place, user_of[place], n, now) for place, n in sorted(counts.items())]
+    wanted = [(*place, user_of[place], n, now, types[place]) for place, n in sorted(counts.items())]
     next_number: dict[tuple[str, str], int] = {}
     for chunk in chunks(wanted):
         for space_id, session_id, last in (yield _advance(len(chunk)), flat(chunk)):
@@ -137,71 +161,88 @@ _LIVE = and_(
     events.c.session_id == bindparam("session_id"),
     events.c.deleted_at.is_(None),
 )
-_OPEN_SESSION = Statement(
-    select(sessions.c.event_count, sessions.c.last_seq)
-    .join(spaces, spaces.c.space_id == sessions.c.space_id)
-    .where(
-        sessions.c.space_id == bindparam("space_id"),
-        sessions.c.session_id == bindparam("session_id"),
-        sessions.c.deleted_at.is_(None),
-        spaces.c.user_id == bindparam("user_id"),
-        spaces.c.deleted_at.is_(None),
-    )
+_TYPE = bindparam("type", type_=Text)
+_COUNT_OF_TYPE = Statement(select(func.count()).select_from(events).where(_LIVE, events.c.type == _TYPE))
+_OFFSET_PAGE = Statement(
+    select(*EVENT_COLUMNS)
+    .where(_LIVE, or_(_TYPE.is_(None), events.c.type == _TYPE))
+    .order_by(events.c.seq)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
 )
-_OF_TYPE = events.c.type == bindparam("type", type_=Text)
-_COUNT_OF_TYPE = Statement(select(func.count()).select_from(events).where(_LIVE, _OF_TYPE))
 
 
 @cache
-def _page(of_type: bool, from_number: bool, backwards: bool) -> Statement:
-    """A page of events: forwards by offset or from a number on, or backwards from a number down."""
-    query = select(*EVENT_COLUMNS).where(_LIVE)
+def _window(of_type: bool, backwards: bool) -> Statement:
+    """Events after a number, or before one downwards, and what the session row says, in one statement.
+
+    The row of the session has 0 in front and is missing where there is no such session; those of events have 1.
+    """
+    inner = select(*EVENT_COLUMNS).where(_LIVE).limit(bindparam("limit"))
     if of_type:
-        query = query.where(_OF_TYPE)
+        inner = inner.where(events.c.type == _TYPE)
     if backwards:
-        return Statement(
-            query.where(events.c.seq < bindparam("before")).order_by(events.c.seq.desc()).limit(bindparam("limit"))
+        inner = inner.where(events.c.seq < bindparam("edge", type_=BigInteger)).order_by(events.c.seq.desc())
+    else:
+        inner = inner.where(events.c.seq > bindparam("edge", type_=BigInteger)).order_by(events.c.seq)
+    window = inner.subquery("page")
+    no_text = cast(null(), Text)
+    session = (
+        select(
+            literal_column("0"),
+            sessions.c.event_count,
+            no_text,
+            sessions.c.sole_type,
+            no_text,
+            no_text,
+            sessions.c.last_seq,
         )
-    if from_number:
-        return Statement(
-            query.where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(bindparam("limit"))
+        .join(spaces, spaces.c.space_id == sessions.c.space_id)
+        .where(
+            sessions.c.space_id == bindparam("space_id"),
+            sessions.c.session_id == bindparam("session_id"),
+            sessions.c.deleted_at.is_(None),
+            spaces.c.user_id == bindparam("user_id"),
+            spaces.c.deleted_at.is_(None),
         )
-    return Statement(query.order_by(events.c.seq).limit(bindparam("limit")).offset(bindparam("offset")))
+    )
+    return Statement(union_all(session, select(literal_column("1"), *window.c)))
 
 
 def page(
     space_id: str, session_id: str, user_id: str, event_type: str | None, offset: int, limit: int
 ) -> Steps[tuple[list[Event], int] | None]:
     """A page in sequence order, and the number of all that match. None where there is no such session."""
-    at, opened = yield from _open(space_id, session_id, user_id)
-    if opened is None:
+    at = _at(space_id, session_id, event_type)
+    rows = yield _window(False, False), {**at, "user_id": user_id, "edge": offset, "limit": limit}
+    facts, found = _split(rows)
+    if facts is None:
         return None
-    total, last_seq = opened
-    if event_type is None and total == last_seq:
-        # No event was ever deleted: numbers and positions are the same, and the key leads straight there.
-        rows = yield _page(False, True, False), {**at, "after": offset, "limit": limit}
-        return [to_event(row) for row in rows], total
-    if event_type is not None:
-        at["type"] = text.encode(event_type)
-        ((total,),) = yield _COUNT_OF_TYPE, at
-    rows = yield _page(event_type is not None, False, False), {**at, "offset": offset, "limit": limit}
-    return [to_event(row) for row in rows], total
+    count, last_seq, sole_type = facts
+    alike = event_type is None or sole_type == at["type"]
+    if alike and count == last_seq:
+        # All events match and none was deleted: a number is a position, and the key leads straight there.
+        return found, count
+    if not alike:
+        ((count,),) = yield _COUNT_OF_TYPE, at
+    rows = yield _OFFSET_PAGE, {**at, "offset": offset, "limit": limit}
+    return [to_event(row) for row in rows], count
 
 
 def page_back(
     space_id: str, session_id: str, user_id: str, event_type: str | None, before: int | None, limit: int
 ) -> Steps[tuple[list[Event], int] | None]:
     """The newest events below `before`, in sequence order, and the number of all that match."""
-    at, opened = yield from _open(space_id, session_id, user_id)
-    if opened is None:
+    at = _at(space_id, session_id, event_type)
+    edge = limits.INTEGER if before is None else before
+    rows = yield _window(event_type is not None, True), {**at, "user_id": user_id, "edge": edge, "limit": limit}
+    facts, found = _split(rows)
+    if facts is None:
         return None
-    total, last_seq = opened
-    if event_type is not None:
-        at["type"] = text.encode(event_type)
-        ((total,),) = yield _COUNT_OF_TYPE, at
-    at["before"] = last_seq + 1 if before is None else before
-    rows = yield _page(event_type is not None, False, True), {**at, "limit": limit}
-    return [to_event(row) for row in reversed(rows)], total
+    count, _, sole_type = facts
+    if event_type is not None and sole_type != at["type"]:
+        ((count,),) = yield _COUNT_OF_TYPE, at
+    return found, count
 
 
 _IS_OPEN = (
@@ -241,6 +282,15 @@ _PATCH = Statement(
 )
 _TOKEN_OF = Statement(select(events.c.updated_at).where(_THIS))
 _DELETE = Statement(update(events).where(_THIS).values(deleted_at=_NOW).returning(events.c.seq))
+_MIX_TYPES = Statement(
+    update(sessions)
+    .where(
+        sessions.c.space_id == bindparam("at_space"),
+        sessions.c.session_id == bindparam("at_session"),
+        sessions.c.sole_type != _TYPE,
+    )
+    .values(sole_type=null())
+)
 _COUNT_DOWN = Statement(
     update(sessions)
     .where(sessions.c.space_id == bindparam("at_space"), sessions.c.session_id == bindparam("at_session"))
@@ -284,6 +334,8 @@ def patch(
             stored = yield _TOKEN_OF, at
             return Stale(change.sequence_id, stored[0][0]) if stored else change.sequence_id
         made.append(to_event(rows[0]))
+        if change.type is not None:
+            yield _MIX_TYPES, {"at_space": space_id, "at_session": session_id, "type": text.encode(change.type)}
     return made
 
 
@@ -302,10 +354,33 @@ def to_event(row: Row) -> Event:
     return Event(seq, body, text.decode_optional(type_), emitter_type, text.decode_optional(emitter_id), updated_at)
 
 
-def _open(space_id: str, session_id: str, user_id: str) -> Steps[tuple[dict[str, Any], tuple[int, int] | None]]:
-    at: dict[str, Any] = {"space_id": space_id, "session_id": session_id}
-    rows = yield _OPEN_SESSION, {**at, "user_id": user_id}
-    return at, (rows[0][0], rows[0][1]) if rows else None
+def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any]:
+    return {"space_id": space_id, "session_id": session_id, "type": text.encode_optional(event_type)}
+
+
+def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Event]]:
+    """What the session says (the number of its events, its last number, their one type), and the events in order."""
+    facts: tuple[int, int, str | None] | None = None
+    found: list[Event] = []
+    for kind, seq, body, type_, emitter_type, emitter_id, updated_at in rows:
+        if kind:
+            found.append(
+                Event(
+                    seq, body, text.decode_optional(type_), emitter_type, text.decode_optional(emitter_id), updated_at
+                )
+            )
+        else:
+            facts = (seq, updated_at, type_)
+    found.sort(key=attrgetter("sequence_id"))
+    return facts, found
+
+
+def _sole_type(drafts: Sequence[EventDraft], known: str | EllipsisType | None) -> str | None:
+    """The one type of the drafts and of what is known before them ('' is none), or None where they differ."""
+    first = text.encode(drafts[0].type or "")
+    if known not in (..., first) or any(draft.type != drafts[0].type for draft in drafts):
+        return None
+    return first
 
 
 def _row(wish: Append, event: Event) -> tuple[Any, ...]:

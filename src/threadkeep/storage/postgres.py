@@ -70,6 +70,7 @@ class PostgresDatabase:
                 command_timeout=60,
                 server_settings=_SERVER_SETTINGS,
                 statement_cache_size=512,
+                reset=_leave_as_it_is,
             )
         except (*_GONE, ValueError) as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error
@@ -83,7 +84,7 @@ class PostgresDatabase:
             raise Unavailable(f"The database gives no answer: {error}") from error
 
     async def scan(self, operation: Callable[[], Steps[T]]) -> T:
-        return await self._transact(operation, isolation="repeatable_read", readonly=True)
+        return await self.read(operation)
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact(operation)
@@ -104,10 +105,10 @@ class PostgresDatabase:
         await asyncio.gather(*self._appenders)
         await self._pool.close()
 
-    async def _transact(self, operation: Callable[[], Steps[T]], **options: Any) -> T:
+    async def _transact(self, operation: Callable[[], Steps[T]]) -> T:
         for attempt in range(_TRIES):
             try:
-                async with self._pool.acquire() as connection, connection.transaction(**options):
+                async with self._pool.acquire() as connection, connection.transaction():
                     return await _drive(connection, operation())
             except _AGAIN as error:
                 if attempt == _TRIES - 1:
@@ -157,6 +158,10 @@ class PostgresDatabase:
         for item in group:
             alone += await self._append([item])
         return alone
+
+
+async def _leave_as_it_is(connection: Any) -> None:
+    """Nothing to reset: no operation changes a session, and the driver's own reset is a round trip each time."""
 
 
 def driver_url(url: str) -> str:

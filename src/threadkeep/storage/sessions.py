@@ -4,7 +4,21 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, case, func, insert, literal, literal_column, select, tuple_, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle
@@ -157,8 +171,17 @@ def _list_statements(participant_count: int, by_needle: bool, by_key: bool) -> t
     """The count and the page for one combination of filters, compiled once."""
     found = _lists.get((participant_count, by_needle, by_key))
     if found is None:
-        conditions = [_LIVE]
-        if participant_count:
+        conditions: list[ColumnElement[bool]] = [_LIVE]
+        order: Column[Any] = sessions.c.session_id
+        if participant_count == 1:
+            # The key of participants is in the order of the list already.
+            order = participants.c.session_id
+            conditions += [
+                participants.c.space_id == bindparam("space_id"),
+                participants.c.participant == bindparam("participant_0", type_=Text),
+                participants.c.session_id == sessions.c.session_id,
+            ]
+        elif participant_count:
             names = [bindparam(f"participant_{n}", type_=Text) for n in range(participant_count)]
             holds = select(participants.c.session_id).where(
                 participants.c.space_id == bindparam("space_id"), participants.c.participant.in_(names)
@@ -168,13 +191,9 @@ def _list_statements(participant_count: int, by_needle: bool, by_key: bool) -> t
             conditions.append(_contains_needle())
         if by_key:
             conditions.append(sessions.c.live_key == bindparam("key"))
-        count = select(func.count()).select_from(sessions).where(*conditions)
+        count = select(func.count(sessions.c.session_id)).where(*conditions)
         rows = (
-            select(*_COLUMNS)
-            .where(*conditions)
-            .order_by(sessions.c.session_id)
-            .limit(bindparam("limit"))
-            .offset(bindparam("offset"))
+            select(*_COLUMNS).where(*conditions).order_by(order).limit(bindparam("limit")).offset(bindparam("offset"))
         )
         found = _lists[participant_count, by_needle, by_key] = Statement(count), Statement(rows)
     return found
@@ -200,8 +219,9 @@ class RecentSession:
 
 
 def _recent() -> Select[Any]:
-    chosen = (
-        select(*_COLUMNS, sessions.c.last_activity_at)
+    # What is sorted is small; the rest is fetched for the chosen few.
+    ranked = (
+        select(sessions.c.session_id, sessions.c.last_activity_at)
         .join(
             participants,
             and_(
@@ -213,40 +233,44 @@ def _recent() -> Select[Any]:
             participants.c.space_id == bindparam("space_id"),
             participants.c.participant == bindparam("participant"),
             sessions.c.deleted_at.is_(None),
-            _SPACE_IS_MINE,
             _contains_needle(),
             tuple_(sessions.c.last_activity_at, sessions.c.session_id)
             < tuple_(bindparam("before_at", type_=BigInteger), bindparam("before_id", type_=Text)),
         )
         .order_by(sessions.c.last_activity_at.desc(), sessions.c.session_id.desc())
         .limit(bindparam("limit"))
-        .subquery("chosen")
+        .subquery("ranked")
     )
     newer = events.alias("newer")
     newest = (
         select(func.max(newer.c.seq))
         .where(
-            newer.c.space_id == chosen.c.space_id,
-            newer.c.session_id == chosen.c.session_id,
+            newer.c.space_id == bindparam("space_id"),
+            newer.c.session_id == ranked.c.session_id,
             newer.c.type == bindparam("event_type"),
             newer.c.deleted_at.is_(None),
         )
-        .correlate(chosen)
+        .correlate(ranked)
         .scalar_subquery()
     )
     return (
-        select(*chosen.c, runs.c.run_id, *EVENT_COLUMNS)
-        .select_from(chosen)
-        .outerjoin(runs, and_(runs.c.space_id == chosen.c.space_id, runs.c.active_session == chosen.c.session_id))
+        select(*_COLUMNS, ranked.c.last_activity_at, runs.c.run_id, *EVENT_COLUMNS)
+        .select_from(ranked)
+        .join(
+            sessions,
+            and_(sessions.c.space_id == bindparam("space_id"), sessions.c.session_id == ranked.c.session_id),
+        )
+        .outerjoin(runs, and_(runs.c.space_id == bindparam("space_id"), runs.c.active_session == ranked.c.session_id))
         .outerjoin(
             events,
             and_(
-                events.c.space_id == chosen.c.space_id,
-                events.c.session_id == chosen.c.session_id,
+                events.c.space_id == bindparam("space_id"),
+                events.c.session_id == ranked.c.session_id,
                 events.c.seq == newest,
             ),
         )
-        .order_by(chosen.c.last_activity_at.desc(), chosen.c.session_id.desc())
+        .where(_SPACE_IS_MINE)
+        .order_by(ranked.c.last_activity_at.desc(), ranked.c.session_id.desc())
     )
 
 
@@ -337,6 +361,7 @@ def _values(session: Session, key: str | None) -> dict[str, Any]:
         "last_seq": 0,
         "event_count": 0,
         "last_activity_at": session.created_at,
+        "sole_type": None,
     }
 
 

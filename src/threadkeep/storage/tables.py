@@ -49,6 +49,8 @@ sessions = Table(
     Column("last_seq", BigInteger, nullable=False),
     Column("event_count", BigInteger, nullable=False),
     Column("last_activity_at", BigInteger, nullable=False),
+    # The type of all events while they have one ('' is none), NULL when they differ: saves counting by type.
+    Column("sole_type", Text),
     Index("uq_sessions_live_key", "space_id", "live_key", unique=True),
 )
 

@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("last_seq", sa.BigInteger(), nullable=False),
         sa.Column("event_count", sa.BigInteger(), nullable=False),
         sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
+        sa.Column("sole_type", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("space_id", "session_id", name=op.f("pk_sessions")),
     )
     op.create_index("uq_sessions_live_key", "sessions", ["space_id", "live_key"], unique=True)

@@ -1,0 +1,34 @@
+"""`make bench`: all of it, or the parts that are named."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import uvloop
+
+from bench import appends, reads, streams
+from bench.databases import ENGINES
+
+PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+    "appends": appends.through_services,
+    "http": appends.over_http,
+    "growth": appends.growth,
+    "reads": reads.history,
+    "chats": reads.chats,
+    "stream": streams.storage_agent,
+}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(PARTS)
+    for name in names:
+        if name not in PARTS:
+            sys.exit(f"There is no benchmark {name!r}; there are: {', '.join(PARTS)}")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for name in names:
+            for engine in ENGINES:
+                runner.run(PARTS[name](engine))
+
+
+main()
