@@ -2,6 +2,9 @@
 
 import socket
 import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -33,36 +36,45 @@ def serve(**options: Any) -> None:
     if options["agent"] and options["upstream"]:
         raise click.UsageError("Give --agent or --upstream, not both: one gateway has one agent.")
     settings = Settings(**options)
-    run(with_container(settings, lambda container: _serve(container, settings)))
+    announce = partial(_announce, settings)
+    run(with_container(settings, lambda container: listen_and_serve(container, settings, announce)))
 
 
-async def _serve(container: Container, settings: Settings) -> None:
+Announce = Callable[[str, str | None], None]
+"""Called when the server listens, with its URL and the secret of a token that was made because there was none."""
+
+
+async def listen_and_serve(container: Container, settings: Settings, announce: Announce) -> None:
+    """Serve until a signal asks to stop; what was accepted is answered. Raises ThreadkeepError."""
     listener = _listen(settings.host, settings.port)
-    port = listener.getsockname()[1]
-    url = f"http://{_printable(settings.host)}:{port}"
-    app: ASGIApp = create_app(container)
-    if settings.agent or settings.upstream:
-        from threadkeep.gateway.app import open_gateway
-
-        async with open_gateway(container, app) as gateway:
-            await _announce_and_run(container, settings, gateway, listener, url)
-    else:
-        await _announce_and_run(container, settings, app, listener, url)
+    url = f"http://{_printable(settings.host)}:{listener.getsockname()[1]}"
+    secret = await _first_token(container, settings)
+    async with _application(container, settings) as app:
+        announce(url, secret)
+        sys.stdout.flush()
+        config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False, server_header=False)
+        await uvicorn.Server(config).serve(sockets=[listener])
 
 
-async def _announce_and_run(
-    container: Container, settings: Settings, app: ASGIApp, listener: socket.socket, url: str
-) -> None:
-    token = await _first_token(container, settings)
+@asynccontextmanager
+async def _application(container: Container, settings: Settings) -> AsyncIterator[ASGIApp]:
+    api = create_app(container)
+    if settings.agent is None and settings.upstream is None:
+        yield api
+        return
+    from threadkeep.gateway.app import open_gateway
+
+    async with open_gateway(container, api) as both:
+        yield both
+
+
+def _announce(settings: Settings, url: str, secret: str | None) -> None:
     click.echo(f"Threadkeep listens on {url}")
-    click.echo(f"  Memory Service  {url}/api/v2   documentation {url}/api/v2/docs/")
+    click.echo(f"  Memory Service  {url}/api/v2/   documentation {url}/api/v2/docs/")
     if settings.agent or settings.upstream:
         click.echo(f"  AG-UI gateway   {url}/agui/   in front of {settings.agent or settings.upstream}")
-    if token:
-        click.echo(f"  Token           {token}   (made for you; it is shown this once)")
-    sys.stdout.flush()
-    config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False, server_header=False)
-    await uvicorn.Server(config).serve(sockets=[listener])
+    if secret:
+        click.echo(f"  Token           {secret}   (made for you; it is shown this once)")
 
 
 async def _first_token(container: Container, settings: Settings) -> str | None:
