@@ -108,3 +108,21 @@ async def test_the_demo_is_served_and_its_history_survives_a_kill(database: str)
         ("assistant", 1),
         ("assistant", 0),
     ]
+
+
+async def test_a_server_that_is_asked_to_stop_ends_its_runs_first(database: str) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.say(SSE_HEAD + HALF)
+        await exchange.left.wait()
+
+    async with raw_server(script) as upstream, serving(database, "--upstream", upstream.url) as (server, client):
+        async with client.stream() as stream:
+            seen = b""
+            while b"TOOL_CALL_START" not in seen:
+                seen += await anext(stream)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.restart)
+        assert [(run["status"], run["error"]) for run in await client.runs()] == [
+            ("interrupted", "The server was stopped")
+        ]
+        assert (await client.messages())[1]["status"] == "interrupted"

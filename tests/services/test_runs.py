@@ -66,14 +66,20 @@ async def test_a_run_whose_owner_has_gone_is_found_and_taken_over_once(container
     assert not await container.runs.finish(held, status="finished")
 
 
-async def test_a_run_whose_lease_has_run_out_makes_way_for_the_next(container: Container, at: At) -> None:
+async def test_a_run_whose_lease_has_run_out_is_in_the_way_until_it_is_ended(container: Container, at: At) -> None:
     lost = await container.runs.begin(*at, run_id="r1", parent_run_id=None, owner="gone", lease_seconds=-1)
+    with pytest.raises(RunActive):
+        await container.runs.begin(*at, run_id="r2", parent_run_id=None, owner="o", lease_seconds=60)
 
+    (found,) = await container.runs.expired()
+    assert await container.runs.take_over(found, "rescuer", 60)
+    assert not await container.runs.finish(lost, status="finished")
+    (held,) = [run for run in await container.runs.page(*at) if run.owner == "rescuer"]
+    assert await container.runs.finish(held, status="interrupted")
     await container.runs.begin(*at, run_id="r2", parent_run_id=None, owner="o", lease_seconds=60)
 
     runs = {run.run_id: run.status for run in await container.runs.page(*at)}
     assert runs == {"r1": "interrupted", "r2": "active"}
-    assert not await container.runs.finish(lost, status="finished")
 
 
 async def test_a_session_that_is_not_there_has_no_runs(container: Container, at: At) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 
 _BACKLOG = 2048
+_GRACE = 5
+"""Seconds that open requests and streams have to end after a signal to stop."""
 
 
 @click.command()
@@ -52,8 +55,25 @@ async def listen_and_serve(container: Container, settings: Settings, announce: A
     async with _application(container, settings) as app:
         announce(url, secret)
         sys.stdout.flush()
-        config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False, server_header=False)
-        await uvicorn.Server(config).serve(sockets=[listener])
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        await _Server(config).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Stops at a signal and returns, where uvicorn would raise the signal again and end the process at once:
+    runs are to be ended and the database to be closed before.
+    """
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 @asynccontextmanager

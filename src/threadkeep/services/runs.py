@@ -32,7 +32,7 @@ class Runs:
     ) -> Run:
         """Make the run the active one of its session.
 
-        A run whose lease has run out is ended as interrupted and makes way.
+        A run whose lease has run out is in the way until whoever takes it over has ended it and its records.
         Raises NotFound, RunActive (another one is active), Conflict (the id was used before).
         """
         check_ids(space_id, session_id)
@@ -57,10 +57,6 @@ class Runs:
         def operation() -> Steps[Run | None]:
             if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
                 raise no_session(session_id)
-            in_the_way = yield from runs.begin(run)
-            if in_the_way is None or in_the_way.status != states.ACTIVE or in_the_way.lease_until >= now:
-                return in_the_way
-            yield from runs.end(in_the_way, states.INTERRUPTED, None, None, "The process that ran it has gone", now)
             return (yield from runs.begin(run))
 
         in_the_way = await self._database.write(operation)
