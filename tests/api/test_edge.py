@@ -88,6 +88,26 @@ async def test_a_path_without_its_slash_is_told_the_right_one(http: httpx.AsyncC
     assert (await http.get("nothing/here/")).json() == {"detail": "There is nothing at /api/v2/nothing/here/"}
 
 
+async def test_a_query_may_hold_what_a_body_may(http: httpx.AsyncClient) -> None:
+    space = (await http.post("memory/new/", json={})).json()["memorySpaceId"]
+    made = await http.post(
+        f"memory/{space}/sessions/", content=rb'{"participants":["a"],"deduplicationKey":"\ud83d\u0000"}'
+    )
+
+    found = await http.get(f"memory/{space}/sessions/?deduplicationKey=%ED%A0%BD%00")
+    nothing = await http.get(f"memory/{space}/sessions/?deduplicationKey=%FF")
+
+    assert [session["id"] for session in found.json()["items"]] == [made.json()["id"]]
+    assert nothing.json()["items"] == []
+
+
+async def test_an_encoded_slash_leads_to_no_other_route(http: httpx.AsyncClient) -> None:
+    space = (await http.post("memory/new/", json={})).json()["memorySpaceId"]
+
+    assert (await http.get(f"memory/{space}/sessions/")).status_code == 200
+    assert (await http.get(f"memory/{space}%2Fsessions/")).status_code == 404
+
+
 async def test_a_method_that_is_not_served_is_405(http: httpx.AsyncClient) -> None:
     answer = await http.put("memory/")
 

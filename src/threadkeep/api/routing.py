@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api import errors as error_table
 from threadkeep.api.json import Reader, parse
+from threadkeep.api.shell import invalid, query_params
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
 from threadkeep.errors import DeduplicationConflict, Invalid, ThreadkeepError
@@ -43,16 +45,17 @@ class Call:
 
     def query(self, name: str) -> str | None:
         """The last value of a query parameter, as clients that repeat one expect."""
-        return self.request.query_params.get(name)
+        return self.params.get(name)
+
+    @property
+    def params(self) -> ImmutableMultiDict[str, str]:
+        return query_params(self.request)
 
     def integer(self, name: str, default: int) -> int:
         """A whole number from the query. Raises Invalid."""
         text = self.query(name)
         return default if text is None else parse_integer(text, "query", name)
 
-
-_SECTIONS = ("query", "path", "header")
-"""Where in a request a value stands, if not in its body; no body has fields of these names."""
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -130,12 +133,10 @@ def _endpoint(by_method: dict[str, Operation], services: Container) -> Callable[
                 call.body, call.reader = parse(await request.body(), decoder)
             return await operation.handler(call)
         except DeduplicationConflict as error:
-            collection = request.url.path.removesuffix("new/")
+            collection = request.scope["path"].removesuffix("new/")
             return error_table.answer(error, f"{request.base_url}".rstrip("/") + collection)
         except Invalid as error:
-            if not error.loc or error.loc[0] not in _SECTIONS:
-                error = error.under("query" if decoder is None else "body")
-            return error_table.answer(error)
+            return invalid(error, "query" if decoder is None else "body")
         except ThreadkeepError as error:
             return error_table.answer(error)
 

@@ -48,7 +48,7 @@ class LocalAgents:
             complaints = error.errors(include_url=False, include_context=False, include_input=False)
             places = [_place(body.fields, complaint["loc"]) for complaint in complaints]
             place, complaint = max(zip(places, complaints, strict=True), key=lambda pair: len(pair[0]))
-            raise Invalid(complaint["msg"], ("body", *place), complaint["type"]) from error
+            raise Invalid(complaint["msg"], place, complaint["type"]) from error
         return checked, self._make()
 
     async def aclose(self) -> None:

@@ -3,23 +3,19 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import quote, unquote
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
-from threadkeep.api.context import RequestContext
 from threadkeep.api.errors import json_response
 from threadkeep.api.json import parse
 from threadkeep.api.routing import authenticate, parse_integer
+from threadkeep.api.shell import build, invalid, path_part, query_params
 from threadkeep.domain import limits
 from threadkeep.errors import Invalid, ThreadkeepError
 from threadkeep.gateway.agents import AgentSource, load_agent
@@ -35,7 +31,6 @@ from threadkeep.services.container import Container
 PREFIX = "/agui"
 KEEPALIVE_SECONDS = 15.0
 
-_SECTIONS = ("body", "query", "path", "header")
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache",
@@ -89,8 +84,8 @@ def create_app(
     def route(path: str, **by_method: "Handler") -> Route:
         return Route(PREFIX + path, _endpoint(container, histories, by_method), methods=list(by_method))
 
-    app = Starlette(
-        routes=[
+    return build(
+        [
             route("/", POST=routes.run),
             route("/threads/", GET=routes.list),
             route("/threads/{thread_id}/", GET=routes.get, PATCH=routes.rename, DELETE=routes.delete),
@@ -98,15 +93,9 @@ def create_app(
             route("/threads/{thread_id}/runs/", GET=routes.runs),
             route("/threads/{thread_id}/runs/{run_id}/cancel/", POST=routes.cancel),
         ],
-        middleware=[
-            Middleware(RequestContext, max_request_bytes=container.settings.max_request_bytes),
-            Middleware(_EncodedPath),
-        ],
-        exception_handlers={HTTPException: _http_error},
+        max_request_bytes=container.settings.max_request_bytes,
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
-    return app
 
 
 Handler = Callable[[Request, History], Awaitable[Response]]
@@ -133,31 +122,31 @@ class _Routes:
         return StreamingResponse(frames(body.run_id, active.follow(), self._keepalive_seconds), headers=_STREAM_HEADERS)
 
     async def list(self, request: Request, history: History) -> Response:
-        limit, cursor = _limit(request), request.query_params.get("cursor")
+        limit, cursor = _limit(request), query_params(request).get("cursor")
         return json_response(await self._threads.page(history, limit, cursor))
 
     async def get(self, request: Request, history: History) -> Response:
-        return json_response(await self._threads.get(history, _part(request, "thread_id")))
+        return json_response(await self._threads.get(history, path_part(request, "thread_id")))
 
     async def rename(self, request: Request, history: History) -> Response:
         given, reader = parse(await request.body(), _RENAME)
-        thread_id, name = _part(request, "thread_id"), reader.text(given.name)
+        thread_id, name = path_part(request, "thread_id"), reader.text(given.name)
         return json_response(await self._threads.rename(history, thread_id, name))
 
     async def delete(self, request: Request, history: History) -> Response:
-        await self._threads.delete(history, _part(request, "thread_id"))
+        await self._threads.delete(history, path_part(request, "thread_id"))
         return Response(status_code=204)
 
     async def messages(self, request: Request, history: History) -> Response:
-        limit, before = _limit(request), request.query_params.get("before")
-        return json_response(await self._threads.messages(history, _part(request, "thread_id"), limit, before))
+        limit, before = _limit(request), query_params(request).get("before")
+        return json_response(await self._threads.messages(history, path_part(request, "thread_id"), limit, before))
 
     async def runs(self, request: Request, history: History) -> Response:
-        limit, cursor = _limit(request), request.query_params.get("cursor")
-        return json_response(await self._threads.runs(history, _part(request, "thread_id"), limit, cursor))
+        limit, cursor = _limit(request), query_params(request).get("cursor")
+        return json_response(await self._threads.runs(history, path_part(request, "thread_id"), limit, cursor))
 
     async def cancel(self, request: Request, history: History) -> Response:
-        thread_id, run_id = _part(request, "thread_id"), _part(request, "run_id")
+        thread_id, run_id = path_part(request, "thread_id"), path_part(request, "run_id")
         return json_response({"cancelled": await self._threads.cancel(history, thread_id, run_id)})
 
 
@@ -170,9 +159,7 @@ def _endpoint(
             principal = await authenticate(request, container)
             return await handler(request, await histories.of(principal))
         except Invalid as error:
-            is_placed = bool(error.loc) and error.loc[0] in _SECTIONS
-            section = "query" if request.method == "GET" else "body"
-            return error_table.answer(error if is_placed else error.under(section))
+            return invalid(error, "query" if request.method == "GET" else "body")
         except ThreadkeepError as error:
             return error_table.answer(error)
         except DRMemoryServiceError as error:
@@ -183,35 +170,5 @@ def _endpoint(
 
 
 def _limit(request: Request) -> int:
-    text = request.query_params.get("limit")
+    text = query_params(request).get("limit")
     return limits.PAGE if text is None else parse_integer(text, "query", "limit")
-
-
-def _part(request: Request, name: str) -> str:
-    """A part of the path, decoded. Ids may hold any character, a slash and half a surrogate pair included."""
-    return unquote(request.path_params[name], errors="surrogatepass")
-
-
-class _EncodedPath:
-    """Routes by the path as it was sent, in which a slash inside an id is still `%2F`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            raw = scope.get("raw_path")
-            scope = {**scope, "path": raw.decode("ascii", "replace") if raw else quote(scope["path"])}
-        await self._app(scope, receive, send)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = request.scope["path"]
-    detail: Any = error.detail
-    if error.status_code == 404:
-        hint = "" if path.endswith("/") else f"; every path ends in a slash: {path}/"
-        detail = f"There is nothing at {path}{hint}"
-    elif error.status_code == 405:
-        detail = f"{request.method} is not served at {path}"
-    return json_response({"detail": detail}, error.status_code, error.headers)

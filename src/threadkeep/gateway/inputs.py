@@ -49,16 +49,16 @@ def parse_body(document: bytes) -> RunBody:
     try:
         body = _parse_object(document.decode("utf-8-sig"))
     except RecursionError as error:
-        raise Invalid("The body is nested too deeply", ["body"], "json_invalid") from error
+        raise Invalid("The body is nested too deeply", kind="json_invalid") from error
     except ValueError as error:
-        raise Invalid(f"The body is not JSON: {error}", ["body"], "json_invalid") from error
+        raise Invalid(f"The body is not JSON: {error}", kind="json_invalid") from error
     check_fields(body.fields)
     return body
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:
     """Raise Invalid where the input of a run lacks what the gateway needs of it."""
-    place: Place = ("body",)
+    place: Place = ()
     thread_id = _check_id(fields, "threadId", place)
     limits.check_text(thread_id.replace("%", "%25").replace("/", "%2F"), THREAD_ID, *place, "threadId")
     run_id = _check_id(fields, "runId", place)

@@ -46,7 +46,7 @@ class Threads:
 
     async def rename(self, history: History, thread_id: str, name: str) -> Thread:
         """Raises Invalid, NotFound."""
-        limits.check_text(name, NAME, "body", "name", minimum=1)
+        limits.check_text(name, NAME, "name", minimum=1)
         session = await self._find(history, thread_id)
         await history.chats.update_chat_name(_chat_uuid(history, session), name)
         return await self.get(history, thread_id)

@@ -18,7 +18,7 @@ async def _create(call: Call) -> Response:
 
 async def _list(call: Call) -> Response:
     offset, limit = call.integer("offset", 0), call.integer("limit", limits.PAGE)
-    participants = tuple(dict.fromkeys(call.request.query_params.getlist("participants")))
+    participants = tuple(dict.fromkeys(call.params.getlist("participants")))
     limits.check_count(len(participants), limits.PARTICIPANTS, "participants")
     filters = Filters(participants, call.query("description"), call.query("deduplicationKey"))
     found, total = await call.services.sessions.page(call.principal, call.space_id, filters, offset=offset, limit=limit)
