@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.chat_history.conftest import Store
+from tests.chat_history.stores import Store
 
 from threadkeep.chat_history import (
     Chat,

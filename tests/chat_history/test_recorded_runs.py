@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.chat_history.cases import history_of, load_cases, pick
-from tests.chat_history.conftest import Store
 from tests.chat_history.scripts import (
     Crash,
     ScriptedAgent,
@@ -17,10 +16,13 @@ from tests.chat_history.scripts import (
     said,
     started,
     thought,
+    until,
     wire_input,
 )
+from tests.chat_history.stores import Store
 
-from threadkeep.chat_history import AGUIStorageAgent, RunHandle, StreamPersistenceManager
+from threadkeep.chat_history import AGUIStorageAgent, Message, RunHandle, StreamPersistenceManager
+from threadkeep.chat_history.ag_ui import opening
 from threadkeep.chat_history.ag_ui.wire import event_type
 
 CASES = load_cases()
@@ -151,6 +153,39 @@ async def test_two_runs_on_one_thread_do_not_mix(store: Store, user_uuid: UUID) 
     ]
     assert [row["tool_calls"][0]["content"] for row in rows[:2]] == ["ra", "rb"]
     assert [row["reasonings"][0]["content"] for row in rows[:2]] == ["a?", "b?"]
+
+
+async def test_a_run_that_another_process_takes_for_dead_is_whole_in_the_end(
+    store: Store, user_uuid: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    flushed: list[bool] = []
+    patch = Message.post
+
+    async def post(session: Any, **fields: Any) -> Message:
+        message = await patch(session, **fields)
+        if fields["role"] == "assistant":
+            flushed.append(True)
+        return message
+
+    monkeypatch.setattr(Message, "post", post)
+    monkeypatch.setattr("threadkeep.chat_history.ag_ui.policy.FlushPolicy.wait", lambda self, **_: 0.0)
+    first, last = said("m1", "One ", "two")[:2], said("m1", "One ", "two")[2:]
+    slow, _ = await begin(store, user_uuid, [started(), *first, gate, *last, finished()])
+    await read(slow, 3)
+    await until(lambda: bool(flushed))
+
+    # The other process knows nothing of the runs of this one.
+    here = opening.live_runs
+    monkeypatch.setattr(opening, "live_runs", opening.LiveRuns())
+    fast, _ = await begin(store.elsewhere(), user_uuid, [], runId="r2", messages=[])
+    await read(fast)
+    monkeypatch.setattr(opening, "live_runs", here)
+    assert ("assistant", "One ", "interrupted") in brief(await history(store.elsewhere(), user_uuid))
+    gate.set()
+    await slow.wait()
+    assert ("assistant", "One two", "complete") in brief(await history(store.elsewhere(), user_uuid))
 
 
 async def test_two_users_with_one_thread_id_have_two_histories(store: Store, user_uuid: UUID) -> None:

@@ -33,5 +33,16 @@ def test_the_longest_part_of_a_body_that_is_too_large_is_cut_and_says_so() -> No
     assert after.reasonings == message.reasonings
 
 
+def test_a_large_part_is_replaced_by_a_text_that_says_so() -> None:
+    image = {"type": "image", "source": {"type": "data", "value": "A" * 5_000_000, "mimeType": "image/png"}}
+    small = {"type": "text", "text": "see"}
+    message = Message(content="see", role="user", parts=[small, image])
+    assert fit(message) == {
+        "parts": [small, {"type": "text", "text": "[image of 5,000,083 bytes, not stored]"}],
+        "error": "parts cut: the largest are not stored",
+    }
+    assert fit(message.model_copy(update={"parts": [small]})) == {}
+
+
 def test_half_a_surrogate_pair_can_be_measured() -> None:
     assert fit(Message(content="\ud83d" * 800_000)) == {}

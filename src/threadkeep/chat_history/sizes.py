@@ -8,6 +8,7 @@ from threadkeep.chat_history.models import Message
 MAX_CONTENT_CHARACTERS = 1_000_000
 # The service takes 4 MiB of body; some room is left for what surrounds the texts.
 MAX_BODY_BYTES = 4 * 1024 * 1024 - 64 * 1024
+_LARGE_PART_BYTES = 256 * 1024
 # No character takes more bytes than this in JSON.
 _SAFE_CHARACTERS = MAX_BODY_BYTES // 6
 
@@ -24,6 +25,10 @@ def fit(message: Message) -> dict[str, Any]:
         return changes
     surplus = _json_bytes(message.model_dump(mode="json")) - _json_bytes(message.content) + _json_bytes(content)
     surplus -= MAX_BODY_BYTES
+    if surplus > 0 and message.parts is not None:
+        lighter = [_light_part(part) for part in message.parts]
+        surplus -= _json_bytes(message.parts) - _json_bytes(lighter)
+        changes |= {"parts": lighter, "error": message.error or "parts cut: the largest are not stored"}
     if surplus <= 0:
         return changes
     calls, steps = list(message.tool_calls), list(message.reasonings)
@@ -45,6 +50,15 @@ def fit(message: Message) -> dict[str, Any]:
         else:
             steps[place - len(calls)] = cut
     return {**changes, "tool_calls": calls, "reasonings": steps}
+
+
+def _light_part(part: Any) -> Any:
+    """A part that is replayed later: a large one becomes a text that says what was there."""
+    size = _json_bytes(part)
+    if size <= _LARGE_PART_BYTES:
+        return part
+    kind = part.get("type", "part") if isinstance(part, dict) else "part"
+    return {"type": "text", "text": f"[{kind} of {size:,} bytes, not stored]"}
 
 
 def _cut(record: Any, field: str, keep: int) -> dict[str, Any]:

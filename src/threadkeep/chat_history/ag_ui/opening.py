@@ -99,6 +99,11 @@ async def open_run(
             for record, fields in changes.values():
                 await _store_change(message_repo, record, fields)
             created = [await message_repo.create_message(user) for user in users]
+    # This run sees them whole, whatever the store could take of them.
+    created = [
+        message.model_copy(update={"content": user.content, "parts": user.parts})
+        for message, user in zip(created, users, strict=True)
+    ]
     history = [*_changed(stored, changes), *created]
     carried = _carried(history)
     fold = Fold(

@@ -1,11 +1,13 @@
 """One recorded run: a queue that takes the agent's events, and a task that folds them and feeds the writer.
 
 The agent's stream is never held up: `take` only queues. Whoever is slow (a handler of the application, the store) is
-slow behind the queue. Where it overflows all the same, the record says how many events it misses.
+slow behind the queue. Where it overflows all the same, the record says how many events it misses. Events are folded a
+few at a time: to wake a task for each of them would cost the stream more than the folding does.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -18,7 +20,8 @@ from threadkeep.chat_history.constants import MessageStatus
 logger = logging.getLogger("threadkeep.chat_history")
 
 TERMINAL_TYPES = frozenset({"RUN_FINISHED", "RUN_ERROR"})
-_BREATH = 100
+_GATHER_SECONDS = 0.01
+_GATHER_EVENTS = 32
 
 Handle = Callable[[object], Awaitable[None]]
 
@@ -49,9 +52,12 @@ class Recording:
         self._writer = writer
         self._handle = handle
         self._finished = finished
-        self._queue: asyncio.Queue[tuple[object, datetime] | None] = asyncio.Queue()
+        self._queue: deque[tuple[object, datetime]] = deque()
         self._max_queue_size = max_queue_size
         self._put_timeout = put_timeout
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._closing = False
         self._room = asyncio.Event()
         self._overflowed = False
         self._terminal: tuple[object, datetime] | None = None
@@ -60,15 +66,21 @@ class Recording:
 
     def take(self, event: object) -> bool:
         """Queue an event; False where there is no room."""
-        if self._queue.qsize() >= self._max_queue_size:
+        waiting = len(self._queue)
+        if waiting >= self._max_queue_size:
             return False
-        self._queue.put_nowait((event, datetime.now(UTC)))
+        self._queue.append((event, datetime.now(UTC)))
         self._overflowed = False
+        if waiting == 0:
+            self._loop.call_later(_GATHER_SECONDS, self._news.set)
+        elif waiting == _GATHER_EVENTS:
+            self._news.set()
         return True
 
     async def take_or_miss(self, event: object) -> None:
         """Queue an event, waiting a moment for room, or note that it is missing. Only the first such event waits."""
         if not self._overflowed:
+            self._news.set()
             self._room.clear()
             try:
                 async with asyncio.timeout(self._put_timeout):
@@ -88,20 +100,23 @@ class Recording:
 
     async def close(self) -> None:
         """Fold what still waits, end the records, and store them."""
-        self._queue.put_nowait(None)
+        self._closing = True
+        self._news.set()
         await self._folding
         await self._writer.close()
 
     async def _fold_all(self) -> None:
-        folded = 0
-        while (item := await self._queue.get()) is not None:
-            await self._fold_one(*item)
-            self._room.set()
-            folded += 1
-            if self._queue.empty() or folded % _BREATH == 0:
-                self._writer.look()
-                if not self._queue.empty():
+        while self._queue or not self._closing:
+            await self._news.wait()
+            self._news.clear()
+            folded = 0
+            while self._queue:
+                await self._fold_one(*self._queue.popleft())
+                self._room.set()
+                folded += 1
+                if folded % _GATHER_EVENTS == 0:
                     await asyncio.sleep(0)
+            self._writer.look()
         self._finish()
 
     async def _fold_one(self, event: object, at: datetime) -> None:

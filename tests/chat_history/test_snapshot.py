@@ -1,0 +1,96 @@
+"""Merging a snapshot of the conversation into what the stream brought."""
+
+from typing import Any
+
+import pytest
+from tests.chat_history.scripts import called, result, run_of, said, thought
+from tests.chat_history.test_fold import fold, row, rows
+
+from threadkeep.chat_history.ag_ui.snapshot import Known
+
+USER = {"id": "u1", "role": "user", "content": "hi"}
+
+
+def snapshot(*messages: Any) -> dict[str, Any]:
+    return {"type": "MESSAGES_SNAPSHOT", "messages": list(messages)}
+
+
+def assistant(agui_id: str, content: str = "", *calls: tuple[str, str, str]) -> dict[str, Any]:
+    whole = [{"id": each, "type": "function", "function": {"name": n, "arguments": a}} for each, n, a in calls]
+    return {"id": agui_id, "role": "assistant", "content": content, "toolCalls": whole}
+
+
+def test_what_was_streamed_is_not_added_again_under_its_id_its_calls_or_its_text() -> None:
+    streamed = [said("m1", "Let me"), called("c1", parent="m1"), result("c1"), said("m2", "Done")]
+    before = rows(fold(run_of(*streamed)))
+    for one, two in (("m1", "m2"), ("db-1", "db-2")):
+        again = snapshot(
+            USER,
+            assistant(one, "Let me", ("c1", "f", "{}")),
+            {"id": "x", "role": "tool", "toolCallId": "c1", "content": "ok"},
+            assistant(two, "Done"),
+        )
+        assert rows(fold(run_of(*streamed, again))) == before
+
+
+def test_what_was_not_streamed_is_added() -> None:
+    brought = snapshot(
+        USER,
+        {"id": "z1", "role": "reasoning", "content": "hm"},
+        assistant("m1", "Let me", ("c1", "f", '{"a":1}')),
+        {"id": "t1", "role": "tool", "toolCallId": "c1", "content": "4C"},
+        assistant("m2", "Done"),
+    )
+    assert rows(fold(run_of(brought))) == [
+        row("m1", "Let me", calls=[("c1", '{"a":1}', "4C", "complete")], reasonings=[("hm", "complete")]),
+        row("m2", "Done"),
+    ]
+
+
+def test_a_text_that_goes_on_in_the_snapshot_is_filled_up() -> None:
+    assert rows(fold(run_of(said("m1", "Hel"), snapshot(USER, assistant("m1", "Hello"))))) == [row("m1", "Hello")]
+
+
+@pytest.mark.parametrize("other", ["", "Something else", "He"])
+def test_a_text_that_differs_in_the_snapshot_stays_as_it_was_streamed(other: str) -> None:
+    assert rows(fold(run_of(said("m1", "Hello"), snapshot(USER, assistant("m1", other))))) == [row("m1", "Hello")]
+
+
+def test_one_id_that_stands_for_two_rows_is_not_filled_up() -> None:
+    streamed = [said("m1", "Before. "), called("c1", parent="m1"), result("c1"), said("m1", "After.")]
+    joined = snapshot(USER, assistant("m1", "Before. After.", ("c1", "f", "{}")))
+    assert [each["text"] for each in rows(fold(run_of(*streamed, joined)))] == ["Before. ", "After."]
+
+
+def test_what_is_of_earlier_turns_is_not_of_this_run() -> None:
+    whole = snapshot(USER, assistant("m0", "Earlier"), {"id": "u2", "role": "user"}, assistant("m1", "Now"))
+    assert rows(fold(run_of(whole))) == [row("m1", "Now")]
+
+
+def test_what_is_stored_already_is_not_added_under_its_id_or_its_text() -> None:
+    known = Known(frozenset({"m0"}), frozenset({"Earlier", "hm"}))
+    echo = snapshot(
+        assistant("m0", "edited"),
+        assistant("x", "Earlier"),
+        {"id": "z", "role": "reasoning", "content": "hm"},
+        assistant("m1", "Now"),
+    )
+    assert rows(fold(run_of(echo), known=known)) == [row("m1", "Now")]
+
+
+def test_a_reasoning_that_was_streamed_is_not_added_again() -> None:
+    echo = snapshot(USER, {"id": "other", "role": "reasoning", "content": "hm"}, assistant("m1", "Hi"))
+    folded = fold(run_of(thought("z1", "hm"), said("m1", "Hi"), echo))
+    assert rows(folded) == [row("m1", "Hi", reasonings=[("hm", "complete")])]
+
+
+def test_encrypted_values_come_with_a_snapshot_too() -> None:
+    message = assistant("m1", "Hi", ("c1", "f", "{}"))
+    message["toolCalls"][0]["encryptedValue"] = "call=="
+    reasoning = {"id": "z1", "role": "reasoning", "content": "", "encryptedValue": "thought=="}
+    (only,) = fold(run_of(snapshot(USER, reasoning, message))).rows
+    assert (only.calls[0].encrypted_value, only.reasonings[0].encrypted_value) == ("call==", "thought==")
+
+
+def test_an_empty_snapshot_takes_nothing_away() -> None:
+    assert rows(fold(run_of(said("m1", "Hello"), snapshot()))) == [row("m1", "Hello")]
