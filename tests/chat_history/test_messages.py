@@ -12,6 +12,7 @@ from tests.chat_history.stores import Store
 from threadkeep.chat_history import (
     Chat,
     ChatCreate,
+    EntityLocator,
     Message,
     MessageCreate,
     MessagePublic,
@@ -406,3 +407,32 @@ async def test_the_repositories_need_no_registry_of_ones_own(store: Store, user_
     chat = await store.chats.create_chat(ChatCreate(user_uuid=user_uuid, thread_id="t"))
     await MessageRepository(space).create_message(by(chat))
     assert len(await MessageRepository(space).get_chat_messages(chat.chat_uuid)) == 1
+
+
+async def test_a_task_that_outlives_the_transaction_it_began_in_writes_for_itself(store: Store, chat: Chat) -> None:
+    ended = asyncio.Event()
+
+    async def write_later() -> None:
+        await ended.wait()
+        await store.messages.create_message(by(chat, content="later"))
+
+    async with store.messages.transaction():
+        task = asyncio.create_task(write_later())
+        await asyncio.sleep(0)
+        await store.messages.create_message(by(chat, content="first"))
+    ended.set()
+    await task
+    read = await store.elsewhere().messages.get_chat_messages(chat.chat_uuid)
+    assert [each.content for each in read] == ["first", "later"]
+
+
+async def test_a_message_that_is_no_longer_remembered_is_still_written(
+    store: Store, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadkeep.chat_history.messages._CACHED_MESSAGES", 2)
+    messages = MessageRepository(store.space, store.registry)
+    made = [await messages.create_message(by(chat, content=str(number))) for number in range(5)]
+    await EntityLocator.get(store.space, locator_key=f"message:{made[0].message_uuid}")
+    for locator in await EntityLocator.list(store.space):
+        await locator.delete()
+    assert (await messages.update_message(made[0].message_uuid, MessageUpdate(step="s"))).content == "0"

@@ -606,3 +606,13 @@ async def test_few_writes_are_enough_for_many_deltas() -> None:
     await bench.play(events)
     assert len(events) > 2_000
     assert bench.messages.transactions <= 6
+
+
+async def test_a_history_that_cannot_be_translated_leaves_no_live_run() -> None:
+    def fail(messages: Any) -> Any:
+        raise KeyError("untranslatable")
+
+    bench = Bench(translate=fail)
+    with pytest.raises(KeyError):
+        await bench.play(run_of())
+    assert live_runs.of(next(iter(bench.chats.chats))) == frozenset()

@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from threadkeep.chat_history.bounded import BoundedCache
-from threadkeep.chat_history.constants import locator_key, participant_id
-from threadkeep.chat_history.models import EntityLocator
+from threadkeep.chat_history.constants import (
+    LOCATOR_KIND_MESSAGE,
+    LOCATOR_KIND_REASONING,
+    LOCATOR_KIND_TOOL_CALL,
+    locator_key,
+    participant_id,
+)
+from threadkeep.chat_history.models import Chat, EntityLocator, Message
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemorySpace
 
 logger = logging.getLogger("threadkeep.chat_history")
@@ -35,6 +41,16 @@ class Location:
     @property
     def key(self) -> str:
         return locator_key(self.kind, self.uuid)
+
+
+def locations_of(chat: Chat, message: Message) -> list[Location]:
+    """Where a message is, and what is in it."""
+    place = (chat.id, chat.chat_uuid, message.message_uuid)
+    return [
+        Location(LOCATOR_KIND_MESSAGE, message.message_uuid, chat.id, chat.chat_uuid),
+        *(Location(LOCATOR_KIND_TOOL_CALL, call.uuid, *place) for call in message.tool_calls),
+        *(Location(LOCATOR_KIND_REASONING, step.uuid, *place) for step in message.reasonings),
+    ]
 
 
 class LocatorIndex:

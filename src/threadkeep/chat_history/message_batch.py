@@ -47,6 +47,7 @@ class MessageBatch:
         self._message_class = message_class
         self._reload = reload
         self.drafts: dict[UUID, Draft] = {}
+        self.open = True
 
     async def commit(self) -> list[Message]:
         """Store everything and return the stored messages.

@@ -29,7 +29,7 @@ from threadkeep.chat_history.dto import (
     MessageToolCallUpdate,
     MessageUpdate,
 )
-from threadkeep.chat_history.locator import Location
+from threadkeep.chat_history.locator import Location, locations_of
 from threadkeep.chat_history.message_batch import Draft, MessageBatch
 from threadkeep.chat_history.message_pages import find_message, read_all_messages
 from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall, reasoning_class, tool_call_class
@@ -38,7 +38,8 @@ from threadkeep.persistence import DRMemoryNotFoundError, DRMemoryServiceError, 
 
 _CACHED_MESSAGES = 2_048
 _CACHED_PARENTS = 16_384
-_REMEMBERED_OF_A_CHAT = 200
+_REMEMBERED_OF_A_CHAT = 20
+_CACHED_CHAT_UUIDS = 65_536
 _CONCURRENT_READS = 8
 
 _open_batch: ContextVar[tuple[object, MessageBatch] | None] = ContextVar("open_batch", default=None)
@@ -75,6 +76,7 @@ class MessageRepository:
         self._chat_class = chat_class
         self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
         self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
+        self._chat_uuids: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_CHAT_UUIDS)
         # Messages whose create was not answered: they may or may not be stored.
         self._uncertain: BoundedCache[UUID, bool] = BoundedCache(_CACHED_MESSAGES)
 
@@ -94,6 +96,8 @@ class MessageRepository:
         try:
             yield
         finally:
+            # A task that began inside the scope may outlive it, and still sees the batch.
+            batch.open = False
             _open_batch.reset(token)
         await self._commit(batch)
 
@@ -229,7 +233,7 @@ class MessageRepository:
             self._remember(message)
         locations = [Location(LOCATOR_KIND_CHAT, chat.chat_uuid, chat.id, chat.chat_uuid)]
         for message in messages:
-            locations += _locations(chat, message)
+            locations += locations_of(chat, message)
         await self._registry.locators.heal(chat.chat_uuid, locations)
         return messages
 
@@ -255,7 +259,7 @@ class MessageRepository:
 
     def _batch(self) -> MessageBatch | None:
         present = _open_batch.get()
-        return present[1] if present is not None and present[0] is self else None
+        return present[1] if present is not None and present[0] is self and present[1].open else None
 
     @asynccontextmanager
     async def _write(self) -> AsyncGenerator[MessageBatch, None]:
@@ -285,7 +289,7 @@ class MessageRepository:
             self._remember(message)
             self._uncertain.drop(message.message_uuid)
             chat = batch.drafts[message.message_uuid].chat
-            locations += _locations(chat, message)
+            locations += locations_of(chat, message)
         await self._registry.locators.write_new(locations)
 
     async def _draft(self, batch: MessageBatch, message_uuid: UUID) -> Draft | None:
@@ -315,22 +319,21 @@ class MessageRepository:
             message_uuid = locator.message_uuid
             if locator.chat_uuid is not None:
                 self._registry.register(locator.chat_uuid, locator.session_id)
-                self._parents.put(message_uuid, locator.chat_uuid)
+                self._chat_uuids.put(message_uuid, locator.chat_uuid)
             self._parents.put(uuid, message_uuid)
         return await self._draft(batch, message_uuid)
 
     # Reading
 
     async def _chat_of(self, message_uuid: UUID) -> Chat | None:
-        cached = self._messages.get(message_uuid)
-        chat_uuid = cached.chat_uuid if cached is not None else self._parents.get(message_uuid)
+        chat_uuid = self._chat_uuids.get(message_uuid)
         if chat_uuid is None:
             locator = await self._registry.locators.find(LOCATOR_KIND_MESSAGE, message_uuid)
             if locator is None or locator.chat_uuid is None:
                 return None
             chat_uuid = locator.chat_uuid
             self._registry.register(chat_uuid, locator.session_id)
-            self._parents.put(message_uuid, chat_uuid)
+            self._chat_uuids.put(message_uuid, chat_uuid)
         return await self._registry.chat(chat_uuid, self._chat_class)
 
     async def _reload(self, chat: Chat, message_uuid: UUID) -> Message | None:
@@ -346,6 +349,8 @@ class MessageRepository:
         kept = self._messages.get(message.message_uuid)
         if kept is None or kept.created_at <= message.created_at:
             self._messages.put(message.message_uuid, message)
+        if message.chat_uuid is not None:
+            self._chat_uuids.put(message.message_uuid, message.chat_uuid)
         children: list[ToolCall | Reasoning] = [*message.tool_calls, *message.reasonings]
         for child in children:
             self._parents.put(child.uuid, message.message_uuid)
@@ -370,15 +375,6 @@ def _given(update: BaseModel, cls: type[BaseModel]) -> dict[str, Any]:
         for name in update.model_fields_set
         if name in known and getattr(update, name) is not None
     }
-
-
-def _locations(chat: Chat, message: Message) -> list[Location]:
-    place = (chat.id, chat.chat_uuid, message.message_uuid)
-    return [
-        Location(LOCATOR_KIND_MESSAGE, message.message_uuid, chat.id, chat.chat_uuid),
-        *(Location(LOCATOR_KIND_TOOL_CALL, call.uuid, *place) for call in message.tool_calls),
-        *(Location(LOCATOR_KIND_REASONING, step.uuid, *place) for step in message.reasonings),
-    ]
 
 
 def _was_refused(error: BaseException) -> bool:

@@ -118,8 +118,12 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         except InvalidInput as error:
             yield RunErrorEvent(message=str(error), code=ErrorCodes.INVALID_INPUT.value)
             return
-        input.messages[:] = self.translate(opened.history)  # type: ignore[assignment]
-        recording = self._record(opened)
+        try:
+            input.messages[:] = self.translate(opened.history)  # type: ignore[assignment]
+            recording = self._record(opened)
+        except BaseException:
+            live_runs.leave(opened.chat.chat_uuid, opened.run_id)
+            raise
         cancellations = _cancellations()
         try:
             events = self.inner.run(input)  # type: ignore[arg-type]
@@ -278,6 +282,9 @@ async def _see_to_the_end(recording: Recording, opened: OpenedRun) -> None:
     async def close() -> None:
         try:
             await recording.close()
+        except Exception:
+            # How the run itself ended is what its caller must hear of.
+            logger.exception("run %r: its record could not be ended", opened.run_id)
         finally:
             live_runs.leave(opened.chat.chat_uuid, opened.run_id)
 
