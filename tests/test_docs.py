@@ -15,8 +15,8 @@ from ag_ui.core import (
     TextMessageEndEvent,
     TextMessageStartEvent,
 )
-from tests.conftest import Server
 
+from tests.conftest import Server
 from threadkeep.models.client import default_client
 from threadkeep.settings import Settings, help_of
 from threadkeep.testing.agents import ScriptedAgent

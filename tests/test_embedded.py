@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.conftest import Server
 from tests.persistence.declared import Chat, ChatMessage
-
 from threadkeep import embedded
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
 from threadkeep.services.container import Container

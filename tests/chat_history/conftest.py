@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import settings
-from tests.chat_history.stores import Store
 
+from tests.chat_history.stores import Store
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
 
 # A busy machine is no failure.

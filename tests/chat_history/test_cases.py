@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 
 import pytest
 from pydantic import ValidationError
+
 from tests.chat_history.cases import history_of, load_cases, pick
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
 from tests.chat_history.scripts import Crash, ScriptedAgent, as_object, until, wire_input
-
 from threadkeep.chat_history import AGUIStorageAgent, RunHandle, StreamPersistenceManager
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_type
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.chat_history.scripts import called, finished, result, run_of, said, started, thought
 
+from tests.chat_history.scripts import called, finished, result, run_of, said, started, thought
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES, Fold
 from threadkeep.chat_history.ag_ui.records import Call, Row
 from threadkeep.chat_history.constants import MessageStatus, Role

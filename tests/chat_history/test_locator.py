@@ -4,8 +4,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.chat_history.stores import Store
 
+from tests.chat_history.stores import Store
 from threadkeep.chat_history import (
     Chat,
     ChatCreate,

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 from pydantic import Field
-from tests.chat_history.stores import Store
 
+from tests.chat_history.stores import Store
 from threadkeep.chat_history import (
     Chat,
     ChatCreate,

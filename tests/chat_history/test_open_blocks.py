@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
-from tests.chat_history.scripts import called, said, started, thought, wire_input
 
+from tests.chat_history.scripts import called, said, started, thought, wire_input
 from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure, speaks_1_x
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 

@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 from ag_ui.core import RunAgentInput, UserMessage
+
 from tests.chat_history.scripts import ScriptedAgent, called, result, run_of, said, thought
 from tests.conftest import Server
-
 from threadkeep.chat_history import (
     AGUIAgent,
     AGUIStorageAgent,

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+
 from tests.chat_history.cases import history_of, load_cases, pick
 from tests.chat_history.scripts import (
     Crash,
@@ -20,7 +21,6 @@ from tests.chat_history.scripts import (
     wire_input,
 )
 from tests.chat_history.stores import Store
-
 from threadkeep.chat_history import AGUIStorageAgent, Message, RunHandle, StreamPersistenceManager
 from threadkeep.chat_history.ag_ui import opening
 from threadkeep.chat_history.ag_ui.wire import event_type

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, TextMessageContentEvent, UserMessage
+
 from tests.chat_history.cases import history_of
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
 from tests.chat_history.scripts import (
@@ -23,7 +24,6 @@ from tests.chat_history.scripts import (
     until,
     wire_input,
 )
-
 from threadkeep.chat_history import (
     AGUIStorageAgent,
     ChatRepositoryLike,

@@ -5,9 +5,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
 from tests.chat_history.scripts import Crash, ScriptedAgent, called, run_of, said, started, until, wire_input
-
 from threadkeep.chat_history import AGUIStorageAgent, Message, StreamPersistenceManager
 from threadkeep.chat_history.ag_ui.endings import OUTCOME_IS_KNOWN
 from threadkeep.chat_history.ag_ui.wire import event_type

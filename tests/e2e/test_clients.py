@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+
 from tests.conftest import Server
 from tests.persistence.declared import USER, Chat, ChatMessage
-
 from threadkeep.errors import ServerError
 from threadkeep.models import client as connection
 from threadkeep.models.memory import MemorySpace, Session

@@ -5,9 +5,9 @@ from dataclasses import replace
 import httpx
 import pytest
 from starlette.applications import Starlette
+
 from tests.gateway.raw_server import SSE_HEAD, raw_server, saying
 from tests.gateway.stack import Client, run_body
-
 from threadkeep.domain.principal import Principal
 from threadkeep.gateway.agents import BadAgent
 from threadkeep.gateway.app import open_gateway

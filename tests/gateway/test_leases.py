@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 from starlette.applications import Starlette
-from tests.gateway.stack import Client, Json, open_client, row, run_body, serve, summary
 
+from tests.gateway.stack import Client, Json, open_client, row, run_body, serve, summary
 from threadkeep.api.app import create_app
 from threadkeep.chat_history import (
     ChatCreate,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from tests.gateway.stack import Client, open_client, read_frames, row, run_body, serve, summary
 
+from tests.gateway.stack import Client, open_client, read_frames, row, run_body, serve, summary
 from threadkeep.demo.script import DemoAgent
 from threadkeep.gateway.agents import agents_of
 from threadkeep.services.container import Container

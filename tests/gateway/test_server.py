@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
+
 from tests.conftest import Server
 from tests.gateway.raw_server import SSE_HEAD, Exchange, raw_server
 from tests.gateway.stack import Client, Json, row, summary

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
-from tests.gateway.stack import Client, open_client, run_body, serve
 
+from tests.gateway.stack import Client, open_client, run_body, serve
 from threadkeep.gateway.agents import agents_of
 from threadkeep.services.container import Container
 from threadkeep.testing.agents import ScriptedAgent

@@ -6,8 +6,8 @@ import socket
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.gateway.raw_server import SSE_HEAD, Exchange, raw_server, saying
 
+from tests.gateway.raw_server import SSE_HEAD, Exchange, raw_server, saying
 from threadkeep.chat_history.ag_ui.wire import WireEvent
 from threadkeep.gateway.agents import BadAgent
 from threadkeep.gateway.failures import AgentFailure

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from tests.conftest import Server
 from tests.gateway.stack import Client, Frame, row, run_body, summary
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 from starlette.applications import Starlette
+
 from tests.gateway.raw_server import SSE_HEAD, Exchange, RawServer, Script, raw_server, saying
 from tests.gateway.stack import Client, open_client, read_frames, row, run_body, serve, summary
-
 from threadkeep.gateway.upstream import Upstream
 from threadkeep.services.container import Container
 

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.models.conftest import USER
 
 import threadkeep
+from tests.models.conftest import USER
 from threadkeep.errors import ClientError, MemorySessionDeduplicationError, MemorySpaceDeduplicationError
 from threadkeep.models.memory import Event, EventUpdate, MemorySpace, NewEvent, Session
 

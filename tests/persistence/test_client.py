@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.persistence.declared import Chat, ChatMessage, Note
 
+from tests.persistence.declared import Chat, ChatMessage, Note
 from threadkeep.persistence import (
     DRMemoryBadRequestError,
     DRMemoryConflictError,

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from tests.persistence.declared import USER, Chat, ChatMessage, Note, QuietMessage, Tag
 
+from tests.persistence.declared import USER, Chat, ChatMessage, Note, QuietMessage, Tag
 from threadkeep.persistence import (
     DREvent,
     DRMemoryBadRequestError,

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from tests.persistence.declared import USER, Chat, ChatMessage, Day, Mood, Note, QuietMessage, RatedChat, Tag
 
+from tests.persistence.declared import USER, Chat, ChatMessage, Day, Mood, Note, QuietMessage, RatedChat, Tag
 from threadkeep.contract.sessions import Session
 from threadkeep.persistence import DRConcurrencyField, DRDeduplicationKey, DREvent, DRRangeKey, DRSession
 from threadkeep.persistence.mapping import EventPlan, SessionPlan

@@ -7,8 +7,8 @@ from typing import ClassVar
 from uuid import UUID
 
 import pytest
-from tests.persistence.declared import USER, Chat, ChatMessage, Day, Mood, Note, RatedChat, Tag
 
+from tests.persistence.declared import USER, Chat, ChatMessage, Day, Mood, Note, RatedChat, Tag
 from threadkeep.persistence import (
     DEFAULT_SESSION_TTL_SECONDS,
     SYSTEM_PARTICIPANT,

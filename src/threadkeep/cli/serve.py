@@ -1,5 +1,6 @@
 """`threadkeep serve`"""
 
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -49,21 +50,24 @@ Announce = Callable[[str, str | None], None]
 
 async def listen_and_serve(container: Container, settings: Settings, announce: Announce) -> None:
     """Serve until a signal asks to stop; what was accepted is answered. Raises ThreadkeepError."""
-    listener = _listen(settings.host, settings.port)
-    url = f"http://{_printable(settings.host)}:{listener.getsockname()[1]}"
-    secret = await _first_token(container, settings)
-    async with _application(container, settings) as app:
-        announce(url, secret)
-        sys.stdout.flush()
-        config = uvicorn.Config(
-            app,
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE,
-        )
-        await _Server(config).serve(sockets=[listener])
+    with _listen(settings.host, settings.port) as listener:
+        url = f"http://{_printable(settings.host)}:{listener.getsockname()[1]}"
+        secret = await _first_token(container, settings)
+        async with _application(container, settings) as app:
+            config = uvicorn.Config(
+                app,
+                lifespan="off",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE,
+            )
+            server = _Server(config)
+            # From the moment that it is announced, a signal asks it to stop.
+            with server.capture_signals():
+                announce(url, secret)
+                sys.stdout.flush()
+                await server.serve(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -113,9 +117,14 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ThreadkeepError(f"Cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise ThreadkeepError(f"Cannot listen on {host}:{port}: {_reason(error)}") from error
     listener.setblocking(False)
     return listener
+
+
+def _reason(error: OSError) -> str:
+    # asyncio and socket add the address to the text, which the message has already.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 def _printable(host: str) -> str:

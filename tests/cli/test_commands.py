@@ -1,0 +1,119 @@
+"""The command line, as a newcomer types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.conftest import Server
+from threadkeep.cli.app import threadkeep
+
+RUNNER = CliRunner()
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    return RUNNER.invoke(threadkeep, arguments, env=environment)
+
+
+def test_help_names_the_commands_and_the_variables() -> None:
+    assert all(command in run("--help").output for command in ("serve", "token", "migrate"))
+    text = run("serve", "--help").output
+    for option in ("host", "port", "database", "token", "agent", "upstream", "run-lease"):
+        assert f"--{option}" in text
+        assert f"THREADKEEP_{option.replace('-', '_').upper()}" in text
+
+
+def test_tokens_are_made_listed_and_revoked(database: str) -> None:
+    made = run("token", "create", "--database", database, "--user", "ann", "--name", "laptop", "--expires-in", "3")
+    listed = run("token", "list", THREADKEEP_DATABASE=database)
+
+    assert made.output.startswith("tk_")
+    assert made.output.strip() not in listed.output
+    (line,) = listed.output.strip().split("\n")
+    token_id, state, *_, name = line.split()
+    assert (state, name) == ("live", "laptop")
+    assert run("token", "revoke", token_id, "--database", database).output == f"Revoked {token_id}\n"
+    assert " revoked " in run("token", "list", "--database", database).output
+    again = run("token", "revoke", token_id, "--database", database)
+    assert (again.exit_code, again.output) == (1, f"Error: There is no live token '{token_id}'\n")
+
+
+def test_migrate_says_what_it_did(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+
+    assert run("migrate", "--database", url).output.startswith("Migrated from nothing to ")
+    assert run("migrate", "--database", url).output.startswith("The schema is up to date: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--database", "mysql://x"], "give sqlite:///FILE or postgresql://"),
+        (["serve", "--database", "sqlite:////nowhere/at/all.db"], "folder of the database file"),
+        (["serve", "--database", "postgresql://x@127.0.0.1:1/y"], "cannot be reached"),
+        (["serve", "--port", "70000"], "70000 is not in the range"),
+        (["serve", "--port", "eighty"], "'eighty' is not a valid integer"),
+        (["serve", "--agent", "a:b", "--upstream", "http://x"], "one gateway has one agent"),
+        (["serve", "--colour", "red"], "No such option"),
+        (["token", "create", "--expires-in", "0"], "0 is not in the range"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_in_words(arguments: list[str], words: str, tmp_path: Path) -> None:
+    ended = run(*arguments, THREADKEEP_DATABASE=f"sqlite:///{tmp_path}/t.db")
+
+    assert ended.exit_code != 0
+    assert words in ended.output
+    assert "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [("nothing", "MODULE:ATTRIBUTE"), ("no_such_module:x", "no_such_module"), ("threadkeep.demo:nobody", "nobody")],
+)
+def test_an_agent_that_is_not_there_is_named(agent: str, words: str, tmp_path: Path) -> None:
+    ended = run("serve", "--agent", agent, "--port", "0", "--database", f"sqlite:///{tmp_path}/t.db")
+
+    assert ended.exit_code == 1
+    assert words in ended.output
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    server = Server(f"sqlite:///{tmp_path}/a.db")
+    try:
+        ended = run("serve", "--port", str(server.port), "--database", f"sqlite:///{tmp_path}/b.db")
+    finally:
+        server.kill()
+
+    assert ended.output == f"Error: Cannot listen on 127.0.0.1:{server.port}: Address already in use\n"
+
+
+def test_the_first_start_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
+    def start() -> tuple[str, int]:
+        command = [sys.executable, "-m", "threadkeep", "serve", "--port", "0"]
+        command += ["--database", f"sqlite:///{tmp_path}/t.db"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        url = lines[0].split()[-1]
+        if not (tmp_path / "seen").exists():
+            lines.append(process.stdout.readline())
+            secret = lines[-1].split()[1]
+            answer = httpx.get(f"{url}/api/v2/memory/", headers={"Authorization": f"Bearer {secret}"})
+            assert answer.status_code == 200
+        process.terminate()
+        rest = process.stdout.read()
+        process.stdout.close()
+        return "".join(lines) + rest, process.wait()
+
+    first, first_code = start()
+    (tmp_path / "seen").touch()
+    second, second_code = start()
+
+    assert "tk_" in first
+    assert "it is shown this once" in first
+    assert "tk_" not in second
+    assert (first_code, second_code) == (0, 0)
