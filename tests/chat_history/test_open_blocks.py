@@ -1,5 +1,6 @@
 """What a stream has opened, and how a cancelled run ends for its client."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from ag_ui.core import RunAgentInput
 from tests.chat_history.scripts import called, said, started, thought, wire_input
 from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure, speaks_1_x
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
+from threadkeep.chat_history.ag_ui.wire import event_json
 
 
 def blocks_after(*events: Any) -> OpenBlocks:
@@ -64,20 +66,26 @@ def test_a_1_x_client_gets_everything_closed_and_the_outcome_cancelled() -> None
     ]
 
 
-def test_where_the_outcome_is_unknown_everybody_gets_the_error() -> None:
-    (only,) = cancelled(wire_input(protocolVersion="1.0"), OpenBlocks(), outcome_is_known=False)
-    assert only["code"] == "CANCELLED"
-
-
 def test_a_run_that_is_cancelled_before_it_began_begins_first() -> None:
     kinds = [fields["type"] for fields in cancelled(wire_input(protocolVersion="1.2"), OpenBlocks())]
     assert kinds == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-def test_an_older_client_gets_an_error_that_says_cancelled() -> None:
+def test_an_older_client_gets_everything_closed_and_no_outcome_that_it_would_fail_on() -> None:
     assert cancelled(wire_input(), blocks_after(started(), *said("m1", "Hi")[:2])) == [
-        {"type": "RUN_ERROR", "message": "The run was cancelled", "code": "CANCELLED"}
+        {"type": "TEXT_MESSAGE_END", "messageId": "m1"},
+        {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1"},
     ]
+
+
+def test_what_the_installed_release_does_not_know_goes_out_as_it_would_on_the_wire() -> None:
+    fields = [
+        {"type": "THINKING_END"},
+        {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1", "outcome": {"type": "cancelled"}},
+        {"type": "FUTURE_END", "id": "x"},
+    ]
+
+    assert [json.loads(event_json(event)) for event in as_events(fields)] == fields
 
 
 @pytest.mark.parametrize(
@@ -94,5 +102,5 @@ def test_an_input_of_objects_that_says_nothing_is_of_an_older_client() -> None:
 
 def test_endings_become_events_of_the_installed_release() -> None:
     events = as_events([{"type": "TEXT_MESSAGE_END", "messageId": "m1"}, {"type": "QUANTUM_END"}])
-    assert [type(event).__name__ for event in events] == ["TextMessageEndEvent"]
+    assert [type(event).__name__ for event in events] == ["TextMessageEndEvent", "WireEvent"]
     assert (failure("no").message, failure("no").code) == ("no", "INTERNAL_ERROR")

@@ -14,10 +14,10 @@ from typing import Any, Generic, ParamSpec
 from ag_ui.core import BaseEvent, RunAgentInput
 
 from threadkeep.chat_history.ag_ui.agent import AGUIAgent
-from threadkeep.chat_history.ag_ui.endings import OUTCOME_IS_KNOWN, as_events, cancelled, failure, speaks_1_x
+from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
-from threadkeep.chat_history.ag_ui.wire import event_fields, event_type
+from threadkeep.chat_history.ag_ui.wire import WireEvent, event_fields, event_type
 from threadkeep.streams.local import Channel
 
 logger = logging.getLogger("threadkeep.chat_history")
@@ -37,12 +37,11 @@ class RunHandle:
         self.thread_id: str = run_input.thread_id
         self.run_id: str = run_input.run_id
         self._input = run_input
-        self._channel: Channel[BaseEvent] = Channel()
+        self._channel: Channel[BaseEvent | WireEvent] = Channel()
         self._blocks = OpenBlocks()
-        self._follows_blocks = speaks_1_x(run_input)
         self._task: asyncio.Task[None] | None = None
 
-    async def events(self) -> AsyncIterator[BaseEvent]:
+    async def events(self) -> AsyncIterator[BaseEvent | WireEvent]:
         """The run's events from the first one on, each as it comes, up to its terminal event.
 
         May be called several times. A reader that stops early stops nothing.
@@ -88,8 +87,7 @@ class RunHandle:
 
     def _end_cancelled(self) -> None:
         if not self._channel.closed:
-            endings = cancelled(self._input, self._blocks, outcome_is_known=OUTCOME_IS_KNOWN)
-            for event in as_events(endings):
+            for event in as_events(cancelled(self._input, self._blocks)):
                 self._channel.publish(event)
             self._channel.close()
 
@@ -97,8 +95,7 @@ class RunHandle:
         if self._channel.closed:
             return
         kind = event_type(event)
-        if self._follows_blocks:
-            self._blocks.see(kind, event_fields(event))
+        self._blocks.see(kind, event_fields(event))
         self._channel.publish(event)
         if kind in TERMINAL_TYPES:
             self._channel.close()

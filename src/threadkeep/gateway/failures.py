@@ -14,6 +14,7 @@ class FailureCode(StrEnum):
     STREAM_CUT = "AGENT_STREAM_CUT"
     INCOMPLETE = "AGENT_INCOMPLETE"
     RAISED = "AGENT_ERROR"
+    STOPPED = "SERVER_STOPPED"
 
 
 class AgentFailure(ThreadkeepError):

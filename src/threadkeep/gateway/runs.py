@@ -60,6 +60,9 @@ class ActiveRun:
             data = self._to_send(event)
             if data is None or event_type(event) in TERMINAL_TYPES:
                 await self.settled.wait()
+                if self._stopped_for == _SHUT_DOWN:
+                    # Nobody asked for this end: to the client it is a failure.
+                    data = event_json(run_error(_SHUT_DOWN, FailureCode.STOPPED))
                 yield data or event_json(run_error(_UNSENDABLE, FailureCode.RAISED))
                 return
             yield data

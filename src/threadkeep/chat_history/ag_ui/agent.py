@@ -12,7 +12,6 @@ class ErrorCodes(StrEnum):
 
     INVALID_INPUT = "INVALID_INPUT"
     INTERNAL_ERROR = "INTERNAL_ERROR"
-    CANCELLED = "CANCELLED"
 
 
 class AGUIAgent(ABC):
