@@ -1,4 +1,7 @@
-"""The server under load, with an empty endpoint beside its own: `python -m bench.server DATABASE PORT`."""
+"""The server under load, with an empty endpoint beside its own: `python -m bench.server DATABASE PORT`.
+
+The empty endpoint does nothing with the body but send it back, so that as many bytes travel as with an append.
+"""
 
 import asyncio
 import sys
@@ -10,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api.app import create_app
+from threadkeep.cli.serve import tune_interpreter
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 
@@ -17,8 +21,7 @@ TOKEN = "tk_bench"
 
 
 async def _empty(request: Request) -> Response:
-    await request.body()
-    return Response(b"{}", 201, media_type="application/json")
+    return Response(await request.body(), 201, media_type="application/json")
 
 
 async def serve(database: str, port: int) -> None:
@@ -26,6 +29,7 @@ async def serve(database: str, port: int) -> None:
     await container.tokens.ensure(TOKEN)
     app = create_app(container)
     app.router.routes.insert(0, Route("/empty/", _empty, methods=["POST"]))
+    tune_interpreter()
     config = uvicorn.Config(app, port=port, lifespan="off", log_level="error", access_log=False, backlog=2048)
     await uvicorn.Server(config).serve()
     await container.close()

@@ -3,6 +3,7 @@
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -31,8 +32,13 @@ def from_datetime(moment: datetime) -> int:
 def format_timestamp(microseconds: int) -> str:
     """`2026-11-29T12:00:00.123456Z`"""
     seconds, fraction = divmod(microseconds, 1_000_000)
-    t = time.gmtime(seconds)
-    return f"{t[0]:04d}-{t[1]:02d}-{t[2]:02d}T{t[3]:02d}:{t[4]:02d}:{t[5]:02d}.{fraction:06d}Z"
+    return f"{_format_seconds(seconds)}.{fraction:06d}Z"
+
+
+@lru_cache(1024)
+def _format_seconds(seconds: int) -> str:
+    # Most timestamps of one answer lie in few seconds.
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
 
 
 def parse_timestamp(text: str) -> int:

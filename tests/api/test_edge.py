@@ -122,7 +122,7 @@ async def test_every_answer_has_a_request_id(http: httpx.AsyncClient) -> None:
     refused = await http.get("nothing/", headers={"X-Request-ID": "my.id:8"})
     odd = await http.get("memory/", headers={"X-Request-ID": "a b\t"})
 
-    assert len(made.headers["X-Request-ID"]) == 36
+    assert made.headers["X-Request-ID"] != (await http.get("memory/")).headers["X-Request-ID"]
     assert kept.headers["X-Request-ID"] == "my.id:7"
     assert refused.headers["X-Request-ID"] == "my.id:8"
     assert odd.headers["X-Request-ID"] != "a b"

@@ -44,7 +44,18 @@ def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(dump(body), status, headers, "application/json")
+    return _JSONResponse(dump(body), status, headers)
+
+
+class _JSONResponse(Response):
+    """A response whose headers need no working out."""
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        self.raw_headers = [
+            (b"content-length", b"%d" % len(self.body)),
+            (b"content-type", b"application/json"),
+            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
 
 
 def _detail(error: errors.ThreadkeepError) -> Any:

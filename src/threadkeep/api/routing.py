@@ -12,6 +12,7 @@ from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
 from threadkeep.api.json import Reader, parse
@@ -104,7 +105,7 @@ def routes(operations: list[Operation], services: Container, prefix: str) -> lis
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     return [
-        Route(prefix + path, _endpoint(by_method, services), methods=list(by_method))
+        Route(prefix + path, _Endpoint(by_method, services), methods=list(by_method))
         for path, by_method in by_path.items()
     ]
 
@@ -117,20 +118,28 @@ def parse_integer(text: str, *loc: str | int) -> int:
     return int(text)
 
 
-def _endpoint(by_method: dict[str, Operation], services: Container) -> Callable[[Request], Awaitable[Response]]:
-    decoders = {
-        method: None if operation.takes is None else msgspec.json.Decoder(operation.takes)
-        for method, operation in by_method.items()
-    }
+class _Endpoint:
+    """What is behind a path. An ASGI application and no function, which spares each request some wrapping."""
 
-    async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        operation, decoder = by_method[method], decoders[method]
+    def __init__(self, by_method: dict[str, Operation], services: Container) -> None:
+        self._services = services
+        self._by_method = {
+            method: (operation, None if operation.takes is None else msgspec.json.Decoder(operation.takes))
+            for method, operation in by_method.items()
+        }
+        if "GET" in by_method:
+            self._by_method["HEAD"] = self._by_method["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        operation, decoder = self._by_method[request.method]
         try:
-            principal = await authenticate(request, services)
-            call = Call(request, services, principal)
+            call = Call(request, self._services, await authenticate(request, self._services))
             if decoder is not None:
-                call.body, call.reader = parse(await request.body(), decoder)
+                call.body, call.reader = parse(await _read(request), decoder)
             return await operation.handler(call)
         except DeduplicationConflict as error:
             collection = request.scope["path"].removesuffix("new/")
@@ -140,7 +149,18 @@ def _endpoint(by_method: dict[str, Operation], services: Container) -> Callable[
         except ThreadkeepError as error:
             return error_table.answer(error)
 
-    return endpoint
+
+async def _read(request: Request) -> bytes:
+    """The body; nearly always it comes in one piece."""
+    message = await request.receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
+    parts = [body]
+    while message.get("more_body", False):
+        message = await request.receive()
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
 
 
 async def authenticate(request: Request, services: Container) -> Principal:
@@ -148,5 +168,10 @@ async def authenticate(request: Request, services: Container) -> Principal:
     vouched: Principal | None = request.scope.get(PRINCIPAL)
     if vouched is not None:
         return vouched
-    headers = request.headers
-    return await services.tokens.authenticate(headers.get("authorization"), headers.get("x-threadkeep-user"))
+    authorization = on_behalf_of = None
+    for name, value in request.scope["headers"]:
+        if name == b"authorization":
+            authorization = value.decode("latin-1")
+        elif name == b"x-threadkeep-user":
+            on_behalf_of = value.decode("latin-1")
+    return await services.tokens.authenticate(authorization, on_behalf_of)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, unquote
 
 from starlette.applications import Starlette
 from starlette.datastructures import ImmutableMultiDict
@@ -11,7 +11,6 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
 from threadkeep.api.context import RequestContext
@@ -28,7 +27,7 @@ def build(
     """An application of these routes, matched by the path as it was sent."""
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(RequestContext, max_request_bytes=max_request_bytes), Middleware(_EncodedPath)],
+        middleware=[Middleware(RequestContext, max_request_bytes=max_request_bytes)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
@@ -59,19 +58,6 @@ def query_params(request: Request) -> ImmutableMultiDict[str, str]:
 def invalid(error: Invalid, section: str) -> Response:
     """The answer to what breaks a rule, in `section` of the request where its place does not say another."""
     return error_table.answer(error if error.loc and error.loc[0] in _SECTIONS else error.under(section))
-
-
-class _EncodedPath:
-    """Routes by the path as it was sent, in which a slash inside an id is still `%2F`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            raw = scope.get("raw_path")
-            scope = {**scope, "path": raw.decode("ascii", "replace") if raw else quote(scope["path"])}
-        await self._app(scope, receive, send)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -1,5 +1,7 @@
 """Users and their tokens: who may call, and as whom."""
 
+from dataclasses import dataclass
+
 from threadkeep import clock, ids
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
@@ -17,7 +19,7 @@ _NAME = 200
 class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._seen: dict[str, tuple[int, Token]] = {}
+        self._seen: dict[str, _Seen] = {}
 
     async def local_principal(self, name: str = "local") -> Principal:
         """The user of that name, made where there is none. Raises Invalid."""
@@ -69,31 +71,46 @@ class Tokens:
             raise NotFound(f"There is no live token {token_id!r}")
 
     async def authenticate(self, authorization: str | None, on_behalf_of: str | None = None) -> Principal:
-        """Who is calling: `Bearer T` and `Token T` are the same.
+        """Who is calling.
 
         `on_behalf_of` names a user of the caller's own, for which the token needs the right.
         Raises Unauthorized, Invalid.
         """
-        scheme, _, secret = (authorization or "").partition(" ")
-        if scheme.lower() not in ("bearer", "token") or not secret.strip():
-            raise Unauthorized("Give a token: Authorization: Bearer TOKEN")
-        token = await self._look_up(digest(secret.strip()))
-        principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for)
+        principal = await self._look_up(authorization or "")
         return principal if on_behalf_of is None else _acting_for(principal, on_behalf_of)
 
-    async def _look_up(self, key: str) -> Token:
+    async def _look_up(self, authorization: str) -> Principal:
         now = clock.now()
-        at, token = self._seen.get(key, (0, None))
-        if token is None or now - at > _CACHE_US:
+        seen = self._seen.get(authorization)
+        if seen is None or now - seen.at > _CACHE_US:
+            key = digest(_secret_of(authorization))
             token = await self._database.read(lambda: tokens.by_digest(key))
             if token is None:
                 raise Unauthorized("The token is unknown")
             if len(self._seen) >= _CACHED:
                 self._seen.clear()
-            self._seen[key] = (now, token)
-        if not token.is_live(now):
+            principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for)
+            seen = self._seen[authorization] = _Seen(now, token, principal)
+        if not seen.token.is_live(now):
             raise Unauthorized("The token was revoked or has expired")
-        return token
+        return seen.principal
+
+
+def _secret_of(authorization: str) -> str:
+    """`Bearer T` and `Token T` are the same. Raises Unauthorized."""
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() not in ("bearer", "token") or not secret.strip():
+        raise Unauthorized("Give a token: Authorization: Bearer TOKEN")
+    return secret.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A token that was looked up, when, and whom it stands for."""
+
+    at: int
+    token: Token
+    principal: Principal
 
 
 def _acting_for(principal: Principal, user: str) -> Principal:

@@ -10,6 +10,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 _GROUP = 256
 """Callers that share one commit."""
+_HANDFUL = 16
+"""Callers that are worth waking the writer for while the loop is still at work, so that both work at once."""
 _GROUP_BYTES = 8 * 1024 * 1024
 """Bytes of appends in one group, so that one big batch does not hold up the rest."""
 _BUSY_MS = 10_000
@@ -58,7 +61,8 @@ class SqliteDatabase:
         self._idle_readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._scans = asyncio.Semaphore(_READERS)
         self._opened_readers: list[sqlite3.Connection] = []
-        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[_Item]] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._write_for_ever, name="threadkeep-writer", daemon=True)
         self._thread.start()
@@ -86,6 +90,8 @@ class SqliteDatabase:
         if self._closing:
             return
         self._closing = True
+        for loop in list(self._gathered):
+            self._hand_over(loop)
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         for connection in (self._reader, *self._opened_readers):
@@ -95,8 +101,21 @@ class SqliteDatabase:
         self._check_open()
         loop = asyncio.get_running_loop()
         item = _Item(loop, loop.create_future(), **what)
-        self._queue.put(item)
+        gathered = self._gathered.get(loop)
+        if gathered is None:
+            # Handed over when the loop has run what is ready, so that the writer wakes once for all of it.
+            self._gathered[loop] = [item]
+            loop.call_soon(self._hand_over, loop)
+        else:
+            gathered.append(item)
+            if len(gathered) >= _HANDFUL:
+                self._hand_over(loop)
         return await item.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        items = self._gathered.pop(loop, None)
+        if items is not None:
+            self._queue.put(items)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -134,20 +153,21 @@ class SqliteDatabase:
 
     def _write_for_ever(self) -> None:
         connection = self._connect()
-        closed = False
-        while not (closed and self._queue.empty()):
+        waiting: deque[_Item] = deque()
+        open_ = True
+        while open_ or waiting:
+            while open_ and not (waiting and self._queue.empty()):
+                items = self._queue.get()
+                if items is None:
+                    open_ = False
+                else:
+                    waiting += items
             group: list[_Item] = []
             size = 0
-            item = self._queue.get()
-            while True:
-                if item is None:
-                    closed = True
-                else:
-                    group.append(item)
-                    size += item.wish.size if item.wish else 0
-                if len(group) >= _GROUP or size >= _GROUP_BYTES or self._queue.empty():
-                    break
-                item = self._queue.get_nowait()
+            while waiting and len(group) < _GROUP and size < _GROUP_BYTES:
+                item = waiting.popleft()
+                group.append(item)
+                size += item.wish.size if item.wish else 0
             if group:
                 self._write(connection, group)
         connection.close()

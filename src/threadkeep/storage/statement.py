@@ -82,10 +82,11 @@ class InsertMany:
     """INSERT of any number of rows, each in the order of `columns`.
 
     SQLite is fastest with one statement run for each row, PostgreSQL with few statements of many rows: the driver
-    of each takes what suits it. There are few sizes of many, so that few statements are prepared.
+    of each takes what suits it. Few sizes, so that each is soon compiled and prepared; small steps, so that a group
+    takes one or two statements.
     """
 
-    SIZES = (64, 32, 16, 8, 4, 2, 1)
+    SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
     def __init__(self, table: Table, columns: Sequence[Column[Any]]) -> None:
         self._table = table

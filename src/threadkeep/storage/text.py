@@ -17,6 +17,8 @@ _KEPT = re.compile(f"{_MARK}(.)|([{chr(_BASE)}-{_NUL}])")
 
 def encode(text: str) -> str:
     """What the engine keeps for `text`."""
+    if text.isascii() and "\0" not in text:
+        return text
     return _ODD.sub(_encode_one, text)
 
 
