@@ -9,6 +9,7 @@ import uvloop
 
 from bench import appends, reads, streams
 from bench.databases import ENGINES
+from threadkeep.cli.serve import tune_interpreter
 
 PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "appends": appends.through_services,
@@ -25,6 +26,8 @@ def main() -> None:
     for name in names:
         if name not in PARTS:
             sys.exit(f"There is no benchmark {name!r}; there are: {', '.join(PARTS)}")
+    # As `threadkeep serve` does.
+    tune_interpreter()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for name in names:
             for engine in ENGINES:

@@ -1,6 +1,7 @@
 """The raw engines under the same load: group commit with hand-written SQL and nothing around it.
 
-This is what the machine allows. It has one table row a session and one an event, and knows no rules.
+This is what the machine allows. It has one table row a session and one an event, with ids of the same length as
+ours, and knows no rules.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ SCHEMA = (
     "CREATE TABLE events (space_id TEXT, session_id TEXT, seq BIGINT, body TEXT NOT NULL, created_at BIGINT NOT NULL,"
     " PRIMARY KEY (space_id, session_id, seq))",
 )
+SPACE = "00000000-0000-7000-8000-000000000000"
 _GROUP = 256
 
 
@@ -29,7 +31,7 @@ class RawSqlite:
         connection = self._connect()
         for statement in SCHEMA:
             connection.execute(statement)
-        connection.executemany("INSERT INTO sessions VALUES ('space', ?, 0)", [(name,) for name in sessions])
+        connection.executemany(f"INSERT INTO sessions VALUES ('{SPACE}', ?, 0)", [(name,) for name in sessions])
         connection.close()
         self._thread = threading.Thread(target=self._write)
         self._thread.start()
@@ -64,11 +66,11 @@ class RawSqlite:
             for session, body, future in group:
                 connection.execute("SAVEPOINT one")
                 ((seq,),) = connection.execute(
-                    "UPDATE sessions SET last_seq = last_seq + 1 WHERE space_id = 'space' AND session_id = ?"
+                    f"UPDATE sessions SET last_seq = last_seq + 1 WHERE space_id = '{SPACE}' AND session_id = ?"
                     " RETURNING last_seq",
                     (session,),
                 ).fetchall()
-                connection.execute("INSERT INTO events VALUES ('space', ?, ?, ?, 0)", (session, seq, body))
+                connection.execute(f"INSERT INTO events VALUES ('{SPACE}', ?, ?, ?, 0)", (session, seq, body))
                 connection.execute("RELEASE one")
                 answers.append((future, seq))
             connection.execute("COMMIT")
@@ -95,7 +97,9 @@ class RawPostgres:
             await connection.execute("SET search_path TO raw")
         for statement in SCHEMA:
             await connections[0].execute(statement)
-        await connections[0].executemany("INSERT INTO sessions VALUES ('space', $1, 0)", [(name,) for name in sessions])
+        await connections[0].executemany(
+            f"INSERT INTO sessions VALUES ('{SPACE}', $1, 0)", [(name,) for name in sessions]
+        )
         return cls(connections)
 
     async def append(self, session: str, body: str) -> int:
@@ -125,7 +129,7 @@ class RawPostgres:
             async with connection.transaction():
                 rows = await connection.fetch(
                     "UPDATE sessions SET last_seq = last_seq + d.n FROM unnest($1::text[], $2::bigint[]) AS d(id, n)"
-                    " WHERE space_id = 'space' AND session_id = d.id RETURNING session_id, last_seq",
+                    f" WHERE space_id = '{SPACE}' AND session_id = d.id RETURNING session_id, last_seq",
                     sorted(counts),
                     [counts[name] for name in sorted(counts)],
                 )
@@ -135,7 +139,7 @@ class RawPostgres:
                     values.append((session, following[session], body))
                     following[session] += 1
                 await connection.execute(
-                    "INSERT INTO events SELECT 'space', s, n, b, 0 FROM unnest($1::text[], $2::bigint[], $3::text[])"
+                    f"INSERT INTO events SELECT '{SPACE}', s, n, b, 0 FROM unnest($1::text[], $2::bigint[], $3::text[])"
                     " AS t(s, n, b)",
                     *(list(column) for column in zip(*values, strict=True)),
                 )

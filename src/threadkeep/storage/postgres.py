@@ -1,8 +1,8 @@
 """PostgreSQL: a small pool, and tasks that write appends in groups.
 
-Two appenders take what waits, write it in one transaction each and answer; while one waits for its commit the other
-fills. Every other operation is a transaction of its own. Deadlocks and serialization failures are tried again, since
-every operation can be.
+A few appenders take of what waits, write it in one transaction each and answer; while one waits for its commit, the
+others write. Every other operation is a transaction of its own. Deadlocks and serialization failures are tried again,
+since every operation can be.
 """
 
 import asyncio
@@ -21,8 +21,9 @@ from threadkeep.storage.statement import InsertMany, Row, Steps, chunks, flat
 
 T = TypeVar("T")
 
-_APPENDERS = 2
+_APPENDERS = 4
 _GROUP = 256
+_HANDFUL = 16
 _GROUP_BYTES = 8 * 1024 * 1024
 _TRIES = 8
 _AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
@@ -140,7 +141,9 @@ class PostgresDatabase:
     def _take(self) -> list[tuple[Append, asyncio.Future[list[Event] | None]]]:
         group: list[tuple[Append, asyncio.Future[list[Event] | None]]] = []
         size = 0
-        while self._waiting and len(group) < _GROUP and size < _GROUP_BYTES:
+        # Not all that waits: what is left is for the other appenders, who write it while this one waits for its commit.
+        most = min(_GROUP, max(_HANDFUL, len(self._waiting) // _APPENDERS))
+        while self._waiting and len(group) < most and size < _GROUP_BYTES:
             item = self._waiting.popleft()
             group.append(item)
             size += item[0].size
