@@ -245,6 +245,16 @@ def page_back(
     return found, count
 
 
+def after(
+    space_id: str, session_id: str, user_id: str, event_type: str | None, number: int, limit: int
+) -> Steps[list[Event] | None]:
+    """The events after a number, in sequence order. None where there is no such session."""
+    at = _at(space_id, session_id, event_type)
+    rows = yield _window(event_type is not None, False), {**at, "user_id": user_id, "edge": number, "limit": limit}
+    facts, found = _split(rows)
+    return None if facts is None else found
+
+
 _IS_OPEN = (
     select(literal_column("1"))
     .select_from(sessions.join(spaces, spaces.c.space_id == sessions.c.space_id))
@@ -362,13 +372,14 @@ def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Ev
     """What the session says (the number of its events, its last number, their one type), and the events in order."""
     facts: tuple[int, int, str | None] | None = None
     found: list[Event] = []
+    # Types and emitters are few and come again and again.
+    texts: dict[str | None, str | None] = {None: None}
     for kind, seq, body, type_, emitter_type, emitter_id, updated_at in rows:
         if kind:
-            found.append(
-                Event(
-                    seq, body, text.decode_optional(type_), emitter_type, text.decode_optional(emitter_id), updated_at
-                )
-            )
+            for kept in (type_, emitter_id):
+                if kept not in texts:
+                    texts[kept] = text.decode(kept)
+            found.append(Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at))
         else:
             facts = (seq, updated_at, type_)
     found.sort(key=attrgetter("sequence_id"))
