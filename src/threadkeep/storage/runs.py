@@ -37,15 +37,16 @@ _ACTIVE = Statement(
     select(*_COLUMNS).where(runs.c.space_id == bindparam("space_id"), runs.c.active_session == bindparam("session_id"))
 )
 _GET = Statement(select(*_COLUMNS).where(_OF_SESSION, runs.c.run_id == bindparam("run_id")))
+_HELD = and_(
+    runs.c.space_id == bindparam("at_space"),
+    runs.c.session_id == bindparam("at_session"),
+    runs.c.run_id == bindparam("at_run"),
+    runs.c.owner == bindparam("by_owner"),
+    runs.c.status == states.ACTIVE,
+)
 _END = Statement(
     update(runs)
-    .where(
-        runs.c.space_id == bindparam("at_space"),
-        runs.c.session_id == bindparam("at_session"),
-        runs.c.run_id == bindparam("at_run"),
-        runs.c.owner == bindparam("by_owner"),
-        runs.c.status == states.ACTIVE,
-    )
+    .where(_HELD)
     .values(
         status=bindparam("new_status"),
         outcome=bindparam("new_outcome", type_=Text),
@@ -70,11 +71,7 @@ _EXPIRED = Statement(
 _TAKE_OVER = Statement(
     update(runs)
     .where(
-        runs.c.space_id == bindparam("at_space"),
-        runs.c.session_id == bindparam("at_session"),
-        runs.c.run_id == bindparam("at_run"),
-        runs.c.owner == bindparam("by_owner"),
-        runs.c.status == states.ACTIVE,
+        _HELD,
         runs.c.lease_until == bindparam("seen", type_=BigInteger),
     )
     .values(owner=bindparam("new_owner"), lease_until=bindparam("until", type_=BigInteger))

@@ -66,13 +66,17 @@ _INSERT_PARTICIPANT = Statement(insert(participants))
 _BY_KEY = Statement(select(sessions.c.session_id).where(_LIVE, sessions.c.live_key == bindparam("key")))
 _GET = Statement(select(*_COLUMNS).where(_THIS))
 _NEW = {name: bindparam(f"new_{name}", type_=Text) for name in ("description", "description_folded", "metadata")}
+# An UPDATE has the names of its columns for what it sets.
+_AT = and_(
+    sessions.c.space_id == bindparam("at_space"),
+    sessions.c.session_id == bindparam("at_session"),
+    sessions.c.deleted_at.is_(None),
+    _SPACE_IS_MINE,
+)
 _PATCH = Statement(
     update(sessions)
     .where(
-        sessions.c.space_id == bindparam("at_space"),
-        sessions.c.session_id == bindparam("at_session"),
-        sessions.c.deleted_at.is_(None),
-        _SPACE_IS_MINE,
+        _AT,
         case(
             (bindparam("expected", type_=BigInteger).is_(None), literal(1)),
             (sessions.c.version == bindparam("expected", type_=BigInteger), literal(1)),
@@ -92,15 +96,7 @@ _PATCH = Statement(
     .returning(*_COLUMNS)
 )
 _DELETE = Statement(
-    update(sessions)
-    .where(
-        sessions.c.space_id == bindparam("at_space"),
-        sessions.c.session_id == bindparam("at_session"),
-        sessions.c.deleted_at.is_(None),
-        _SPACE_IS_MINE,
-    )
-    .values(deleted_at=bindparam("now"), live_key=None)
-    .returning(sessions.c.session_id)
+    update(sessions).where(_AT).values(deleted_at=bindparam("now"), live_key=None).returning(sessions.c.session_id)
 )
 
 
