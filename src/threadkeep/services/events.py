@@ -16,7 +16,7 @@ from threadkeep.storage.statement import Steps
 _KNOWN_SESSIONS = 10_000
 _FEW = 20
 """Events that are looked up on the spot; a page of more may take long."""
-_STEP = 1_000
+_STEP = 2_500
 _ROW_BYTES = 200
 """What an event's row takes besides its body, roughly."""
 

@@ -370,20 +370,25 @@ def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any
 
 def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Event]]:
     """What the session says (the number of its events, its last number, their one type), and the events in order."""
-    facts: tuple[int, int, str | None] | None = None
-    found: list[Event] = []
-    # Types and emitters are few and come again and again.
-    texts: dict[str | None, str | None] = {None: None}
-    for kind, seq, body, type_, emitter_type, emitter_id, updated_at in rows:
-        if kind:
-            for kept in (type_, emitter_id):
-                if kept not in texts:
-                    texts[kept] = text.decode(kept)
-            found.append(Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at))
-        else:
-            facts = (seq, updated_at, type_)
+    at = next((index for index, row in enumerate(rows) if not row[0]), None)
+    if at is None:
+        return None, []
+    _, count, _, sole_type, _, _, last_seq = rows.pop(at)
+    texts = _Texts()
+    found = [
+        Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at)
+        for _, seq, body, type_, emitter_type, emitter_id, updated_at in rows
+    ]
     found.sort(key=attrgetter("sequence_id"))
-    return facts, found
+    return (count, last_seq, sole_type), found
+
+
+class _Texts(dict[str | None, str | None]):
+    """Texts by what is kept of them. Types and emitters are few and come again and again."""
+
+    def __missing__(self, kept: str | None) -> str | None:
+        self[kept] = found = text.decode_optional(kept)
+        return found
 
 
 def _sole_type(drafts: Sequence[EventDraft], known: str | EllipsisType | None) -> str | None:

@@ -54,13 +54,12 @@ _LIVE = and_(sessions.c.space_id == bindparam("space_id"), sessions.c.deleted_at
 _THIS = and_(_LIVE, sessions.c.session_id == bindparam("session_id"), _SPACE_IS_MINE)
 
 
-_OPEN_SPACE = Statement(
-    select(spaces.c.space_id).where(
-        spaces.c.space_id == bindparam("space_id"),
-        spaces.c.user_id == bindparam("user_id"),
-        spaces.c.deleted_at.is_(None),
-    )
+_SPACE = and_(
+    spaces.c.space_id == bindparam("space_id"),
+    spaces.c.user_id == bindparam("user_id"),
+    spaces.c.deleted_at.is_(None),
 )
+_OPEN_SPACE = Statement(select(spaces.c.space_id).where(_SPACE))
 _INSERT = insert_unless_taken(sessions, sessions.c.session_id, "deleted_at")
 _INSERT_PARTICIPANT = Statement(insert(participants))
 _BY_KEY = Statement(select(sessions.c.session_id).where(_LIVE, sessions.c.live_key == bindparam("key")))
@@ -146,16 +145,17 @@ def page(
     space_id: str, user_id: str, filters: Filters, offset: int, limit: int
 ) -> Steps[tuple[list[Session], int] | None]:
     """A page of the live sessions, oldest first, and the number of all that match. None: no such space."""
-    if not (yield _OPEN_SPACE, {"space_id": space_id, "user_id": user_id}):
-        return None
     count, rows_of = _list_statements(len(filters.participants), filters.needle is not None, filters.key is not None)
-    values: dict[str, Any] = {"space_id": space_id, "limit": limit, "offset": offset}
+    values: dict[str, Any] = {"space_id": space_id, "user_id": user_id, "limit": limit, "offset": offset}
     values |= {f"participant_{n}": text.encode(name) for n, name in enumerate(filters.participants)}
     if filters.needle is not None:
         values |= _needle_values(filters.needle)
     if filters.key is not None:
         values["key"] = text.encode(filters.key)
-    ((total,),) = yield count, values
+    counted = yield count, values
+    if not counted:
+        return None
+    ((total,),) = counted
     rows = yield rows_of, values
     return [_session(row) for row in rows], total
 
@@ -187,7 +187,9 @@ def _list_statements(participant_count: int, by_needle: bool, by_key: bool) -> t
             conditions.append(_contains_needle())
         if by_key:
             conditions.append(sessions.c.live_key == bindparam("key"))
-        count = select(func.count(sessions.c.session_id)).where(*conditions)
+        counted = select(func.count(sessions.c.session_id)).where(*conditions).scalar_subquery()
+        # No row: the space is not there, or not the user's.
+        count = select(counted).select_from(spaces).where(_SPACE)
         rows = (
             select(*_COLUMNS).where(*conditions).order_by(order).limit(bindparam("limit")).offset(bindparam("offset"))
         )
