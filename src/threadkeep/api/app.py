@@ -15,8 +15,9 @@ from threadkeep.api.shell import build
 from threadkeep.services.container import Container
 
 PREFIX = "/api/v2"
+OPERATIONS: list[Operation] = [*spaces.OPERATIONS, *sessions.OPERATIONS, *events.OPERATIONS]
 # Routes are tried in order, so those that are called most come first.
-OPERATIONS: list[Operation] = [*events.OPERATIONS, *sessions.OPERATIONS, *spaces.OPERATIONS]
+_TRIED = [*events.OPERATIONS, *sessions.OPERATIONS, *spaces.OPERATIONS]
 _VERSION = VersionOut(2, 49, "2.49.0", "2.49.0")
 """The version of the hosted contract that is served; its SDK probes for it."""
 
@@ -26,7 +27,7 @@ def create_app(container: Container) -> Starlette:
     document = openapi.document(OPERATIONS, prefix=PREFIX, version=__version__)
     return build(
         [
-            *routes(OPERATIONS, container, PREFIX),
+            *routes(_TRIED, container, PREFIX),
             Route(f"{PREFIX}/version/", _version),
             *docs.routes(PREFIX, document),
         ],

@@ -102,10 +102,19 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         {"name": header.name, "in": "header", "schema": {"type": "string"}, "description": header.description}
         for header in operation.headers
     ]
-    found: dict[str, Any] = {"summary": operation.summary, "parameters": parameters, "responses": answers}
+    found: dict[str, Any] = {
+        "tags": [_noun(path)],
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": answers,
+    }
     if operation.takes is not None:
         found["requestBody"] = {"required": True, "content": _json(_schema(operation.takes))}
     return found
+
+
+def _noun(path: str) -> str:
+    return "Events" if "/events/" in path else "Sessions" if "/sessions/" in path else "Memory spaces"
 
 
 def _schema(kind: Any) -> dict[str, Any]:
