@@ -282,7 +282,7 @@ async def test_opaque_json_comes_back_as_the_text_that_came(wire: Wire, raw: str
 
 
 async def test_odd_text_survives_in_every_field(wire: Wire) -> None:
-    odd = r"a\u0000b\ud83d"
+    odd = r"a\u0000b\ud83d \ud83d\ude00"
     posted = await wire.send(
         f'{{"participants":["{odd}"],"description":"{odd}","deduplicationKey":"{odd}"}}', f"{wire.space}sessions/"
     )
@@ -291,7 +291,7 @@ async def test_odd_text_survives_in_every_field(wire: Wire) -> None:
         f'{{"body":{{"content":"{odd}"}},"emitter":{{"type":"user","id":"{odd}"}},"type":"{odd}"}}', session_events
     )
 
-    text = "a\0b\ud83d"
+    text = "a\0b\ud83d 😀"
     session = (await wire.http.get(f"{wire.space}sessions/{posted.json()['id']}/")).json()
     assert (session["participants"], session["description"], session["deduplicationKey"]) == ([text], text, text)
     found = event.json()

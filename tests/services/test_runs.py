@@ -66,6 +66,16 @@ async def test_a_run_whose_owner_has_gone_is_found_and_taken_over_once(container
     assert not await container.runs.finish(held, status="finished")
 
 
+async def test_a_run_that_was_renewed_meanwhile_is_not_taken_over(container: Container, at: At) -> None:
+    held = await container.runs.begin(*at, run_id="r1", parent_run_id=None, owner="slow", lease_seconds=-1)
+    (lost,) = await container.runs.expired()
+
+    await container.runs.renew("slow", 60)
+
+    assert not await container.runs.take_over(lost, "rescuer", 60)
+    assert await container.runs.finish(held, status="finished")
+
+
 async def test_a_run_whose_lease_has_run_out_is_in_the_way_until_it_is_ended(container: Container, at: At) -> None:
     lost = await container.runs.begin(*at, run_id="r1", parent_run_id=None, owner="gone", lease_seconds=-1)
     with pytest.raises(RunActive):

@@ -7,7 +7,7 @@ from sqlalchemy import and_, bindparam, case, func, select, update
 from threadkeep.domain.space import Space
 from threadkeep.storage import text
 from threadkeep.storage.statement import Row, Statement, Steps, insert_unless_taken
-from threadkeep.storage.tables import sessions, spaces
+from threadkeep.storage.tables import spaces
 
 _COLUMNS = (
     spaces.c.space_id,
@@ -56,11 +56,6 @@ _DELETE = Statement(
     .where(spaces.c.space_id == bindparam("id"), spaces.c.user_id == bindparam("owner"), spaces.c.deleted_at.is_(None))
     .values(deleted_at=bindparam("now"), live_key=None)
     .returning(spaces.c.space_id)
-)
-_DELETE_SESSIONS = Statement(
-    update(sessions)
-    .where(sessions.c.space_id == bindparam("id"), sessions.c.deleted_at.is_(None))
-    .values(deleted_at=bindparam("now"), live_key=None)
 )
 
 
@@ -114,10 +109,11 @@ def patch(space_id: str, user_id: str, fields: dict[str, str | None]) -> Steps[S
 
 
 def delete(space_id: str, user_id: str, now: int) -> Steps[bool]:
-    """Soft-delete the space and the sessions in it. Returns whether it was there."""
+    """Soft-delete the space, and with it all in it: nothing is found in a space that is deleted.
+
+    Returns whether it was there.
+    """
     rows = yield _DELETE, {"id": space_id, "owner": user_id, "now": now}
-    if rows:
-        yield _DELETE_SESSIONS, {"id": space_id, "now": now}
     return bool(rows)
 
 
