@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from threadkeep.storage import events, runs, sessions, spaces, tokens
+from threadkeep.storage import appends, events, runs, sessions, spaces, tokens
 from threadkeep.storage.statement import InsertMany, Statement, like_pattern
 
 DIALECTS = ("sqlite", "postgresql")
@@ -24,7 +24,7 @@ FORBIDDEN = re.compile(
 
 
 def every_statement() -> Iterator[tuple[str, Statement]]:
-    for module in (spaces, sessions, events, runs, tokens):
+    for module in (spaces, sessions, events, appends, runs, tokens):
         name = module.__name__.rpartition(".")[2]
         for attribute, value in vars(module).items():
             if isinstance(value, Statement):
@@ -32,8 +32,8 @@ def every_statement() -> Iterator[tuple[str, Statement]]:
             if isinstance(value, InsertMany):
                 yield f"{name}.{attribute}", value.of(1)
                 yield f"{name}.{attribute}", value.of(64)
-    yield "events._advance", events._advance(1)
-    yield "events._advance", events._advance(64)
+    yield "appends._advance", appends._advance(1)
+    yield "appends._advance", appends._advance(64)
     for flags in ((False, False), (True, False), (False, True), (True, True)):
         yield "events._window", events._window(*flags)
     for filters in ((0, False, False), (2, True, True)):

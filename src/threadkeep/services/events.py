@@ -9,7 +9,7 @@ from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.domain.principal import Principal
 from threadkeep.errors import BadRequest, Invalid, NotFound, StaleEvent
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import events, sessions
+from threadkeep.storage import appends, events, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
 
@@ -47,7 +47,7 @@ class Events:
             size += len(draft.body) + _ROW_BYTES
         check_ids(space_id, session_id)
         await self._check_participants(principal, space_id, session_id, drafts)
-        wish = events.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size)
+        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size)
         made = await self._database.append(wish)
         if made is None:
             raise no_session(session_id)

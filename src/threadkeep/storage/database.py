@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from threadkeep.domain.event import Event
 from threadkeep.errors import MissingExtra, ThreadkeepError
-from threadkeep.storage.events import Append
+from threadkeep.storage.appends import Append
 from threadkeep.storage.statement import Steps
 
 T = TypeVar("T")

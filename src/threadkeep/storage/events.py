@@ -1,23 +1,16 @@
-"""Events in the database: statements and operations. Nothing here commits.
-
-Appends come in groups (`append_group`): many callers share a transaction, and each still gets its own answer.
-The session row is where the numbers come from: one UPDATE locks it, counts and hands out a range.
-"""
+"""Events in the database, but for their appending: statements and operations. Nothing here commits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
-from types import EllipsisType
 from typing import Any
 
 from sqlalchemy import (
-    Column,
     and_,
     bindparam,
     case,
     cast,
-    column,
     func,
     literal_column,
     null,
@@ -25,14 +18,13 @@ from sqlalchemy import (
     select,
     union_all,
     update,
-    values,
 )
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import limits
-from threadkeep.domain.event import Event, EventChange, EventDraft
+from threadkeep.domain.event import Event, EventChange
 from threadkeep.storage import text
-from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, chunks, flat
+from threadkeep.storage.statement import Row, Statement, Steps
 from threadkeep.storage.tables import events, sessions, spaces
 
 EVENT_COLUMNS = (
@@ -43,119 +35,6 @@ EVENT_COLUMNS = (
     events.c.emitter_id,
     events.c.updated_at,
 )
-_INSERTED: tuple[Column[Any], ...] = (
-    events.c.space_id,
-    events.c.session_id,
-    events.c.seq,
-    events.c.type,
-    events.c.emitter_type,
-    events.c.emitter_id,
-    events.c.body,
-    events.c.created_at,
-    events.c.updated_at,
-)
-
-
-_INSERT = InsertMany(events, _INSERTED)
-
-
-@dataclass(slots=True)
-class Append:
-    """One caller's wish: these events at the end of that session."""
-
-    space_id: str
-    session_id: str
-    user_id: str
-    drafts: Sequence[EventDraft]
-    now: int
-    size: int
-    """Bytes, roughly: what a group is bounded by."""
-
-
-@cache
-def _advance(size: int) -> Statement:
-    """Take ranges of numbers for `size` sessions at once: locks the rows and counts."""
-    names = {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
-    wanted = (
-        values(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
-        .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
-        .cte("wanted")
-    )
-    space_is_theirs = (
-        select(literal_column("1"))
-        .select_from(spaces)
-        .where(
-            spaces.c.space_id == wanted.c.space,
-            spaces.c.user_id == wanted.c.owner,
-            spaces.c.deleted_at.is_(None),
-        )
-        .exists()
-    )
-    return Statement(
-        update(sessions)
-        .where(
-            sessions.c.space_id == wanted.c.space,
-            sessions.c.session_id == wanted.c.session,
-            sessions.c.deleted_at.is_(None),
-            space_is_theirs,
-        )
-        .values(
-            last_seq=sessions.c.last_seq + wanted.c.n,
-            event_count=sessions.c.event_count + wanted.c.n,
-            last_activity_at=wanted.c.at,
-            sole_type=case(
-                (or_(sessions.c.last_seq == literal_column("0"), sessions.c.sole_type == wanted.c.type), wanted.c.type),
-                else_=null(),
-            ),
-        )
-        .returning(sessions.c.space_id, sessions.c.session_id, sessions.c.last_seq)
-    )
-
-
-def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
-    """Append for many callers at once. A caller whose session is not there gets None, and disturbs nobody."""
-    user_of: dict[tuple[str, str], str] = {}
-    counts: dict[tuple[str, str], int] = {}
-    types: dict[tuple[str, str], str | None] = {}
-    strangers: list[int] = []
-    for index, wish in enumerate(wishes):
-        place = (wish.space_id, wish.session_id)
-        if user_of.setdefault(place, wish.user_id) != wish.user_id:
-            strangers.append(index)
-        else:
-            counts[place] = counts.get(place, 0) + len(wish.drafts)
-            types[place] = _sole_type(wish.drafts, types.get(place, ...))
-    now = max(wish.now for wish in wishes)
-    # Sorted, so that two processes take the row locks in one order.
-    wanted = [(*place, user_of[place], n, now, types[place]) for place, n in sorted(counts.items())]
-    next_number: dict[tuple[str, str], int] = {}
-    for chunk in chunks(wanted):
-        for space_id, session_id, last in (yield _advance(len(chunk)), flat(chunk)):
-            next_number[space_id, session_id] = last - counts[space_id, session_id] + 1
-    answers: list[list[Event] | None] = []
-    rows: list[tuple[Any, ...]] = []
-    for wish in wishes:
-        place = (wish.space_id, wish.session_id)
-        first = next_number.get(place)
-        if first is None or user_of[place] != wish.user_id:
-            answers.append(None)
-            continue
-        next_number[place] = first + len(wish.drafts)
-        made = [
-            Event(first + n, draft.body, draft.type, draft.emitter_type, draft.emitter_id, now)
-            for n, draft in enumerate(wish.drafts)
-        ]
-        rows += [_row(wish, event) for event in made]
-        answers.append(made)
-    if rows:
-        yield _INSERT, rows
-    if strangers:
-        # Two users name one session in one group: one of them has it, and which one only the database knows.
-        for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):
-            answers[index] = answer
-    return answers
-
-
 _LIVE = and_(
     events.c.space_id == bindparam("space_id"),
     events.c.session_id == bindparam("session_id"),
@@ -389,26 +268,3 @@ class _Texts(dict[str | None, str | None]):
     def __missing__(self, kept: str | None) -> str | None:
         self[kept] = found = text.decode_optional(kept)
         return found
-
-
-def _sole_type(drafts: Sequence[EventDraft], known: str | EllipsisType | None) -> str | None:
-    """The one type of the drafts and of what is known before them ('' is none), or None where they differ."""
-    first = text.encode(drafts[0].type or "")
-    if known not in (..., first) or any(draft.type != drafts[0].type for draft in drafts):
-        return None
-    return first
-
-
-def _row(wish: Append, event: Event) -> tuple[Any, ...]:
-    type_, emitter = event.type, event.emitter_id
-    return (
-        wish.space_id,
-        wish.session_id,
-        event.sequence_id,
-        None if type_ is None else text.encode(type_),
-        event.emitter_type,
-        None if emitter is None else text.encode(emitter),
-        event.body,
-        event.created_at,
-        event.created_at,
-    )

@@ -16,7 +16,7 @@ import asyncpg
 
 from threadkeep.domain.event import Event
 from threadkeep.errors import Unavailable
-from threadkeep.storage.events import Append, append_group
+from threadkeep.storage.appends import Append, append_group
 from threadkeep.storage.statement import InsertMany, Row, Steps, chunks, flat
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from threadkeep.domain.event import Event
 from threadkeep.errors import Unavailable
-from threadkeep.storage.events import Append, append_group
+from threadkeep.storage.appends import Append, append_group
 from threadkeep.storage.statement import InsertMany, Row, Steps
 
 T = TypeVar("T")
