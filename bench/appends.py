@@ -14,7 +14,6 @@ from bench.floor import RawPostgres, RawSqlite
 from bench.http_load import drive_http, post
 from bench.load import Measured, drive, side_by_side
 from bench.server import TOKEN
-from threadkeep import ids
 from threadkeep.domain.event import EventDraft
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.session import SessionDraft
@@ -38,7 +37,7 @@ async def through_services(engine: str) -> None:
     with ENGINES[engine]() as url:
         container = await Container.open(Settings(database=url))
         principal, space_id, sessions = await _make_sessions(container, TASKS)
-        names = [ids.new_id() for _ in range(TASKS)]
+        names = [f"s{n}" for n in range(TASKS)]
         raw: RawSqlite | RawPostgres
         if engine == "sqlite":
             raw = RawSqlite(Path(url.removeprefix("sqlite:///")).with_name("raw.db"), names)

@@ -1,7 +1,6 @@
 """The raw engines under the same load: group commit with hand-written SQL and nothing around it.
 
-This is what the machine allows. It has one table row a session and one an event, with ids of the same length as
-ours, and knows no rules.
+This is what the machine allows. It has one table row a session and one an event, with short ids, and knows no rules.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ SCHEMA = (
     "CREATE TABLE events (space_id TEXT, session_id TEXT, seq BIGINT, body TEXT NOT NULL, created_at BIGINT NOT NULL,"
     " PRIMARY KEY (space_id, session_id, seq))",
 )
-SPACE = "00000000-0000-7000-8000-000000000000"
+SPACE = "space"
 _GROUP = 256
 
 

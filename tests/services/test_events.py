@@ -138,21 +138,6 @@ async def test_pages_and_the_newest_are_in_sequence_order(place: Place) -> None:
     assert [event.sequence_id for event in before] == [1, 2]
 
 
-async def test_a_whole_session_is_read_across_the_steps(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadkeep.services.events._STEP", 2)
-    await place.append(*"abcde", type_="message")
-    await place.append("f")
-    await place.services.events.delete(*place.at, 2)
-
-    whole = await place.services.events.whole(*place.at)
-    messages = await place.services.events.whole(*place.at, event_type="message")
-
-    assert [event.sequence_id for event in whole] == [1, 3, 4, 5, 6]
-    assert [event.sequence_id for event in messages] == [1, 3, 4, 5]
-    with pytest.raises(NotFound):
-        await place.services.events.whole(place.at[0], place.space_id, place.space_id)
-
-
 async def test_events_of_one_type_are_counted_and_paged_alone(place: Place) -> None:
     await place.append("a", "b", type_="note")
     await place.append("c", type_="message")

@@ -1,7 +1,6 @@
 """What can be done with events."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from threadkeep import clock
 from threadkeep.domain import event, limits
@@ -16,7 +15,6 @@ from threadkeep.storage.statement import Steps
 _KNOWN_SESSIONS = 10_000
 _FEW = 20
 """Events that are looked up on the spot; a page of more may take long."""
-_STEP = 2_500
 _ROW_BYTES = 200
 """What an event's row takes besides its body, roughly."""
 
@@ -79,23 +77,6 @@ class Events:
         if found is None:
             raise no_session(session_id)
         return found
-
-    async def whole(
-        self, principal: Principal, space_id: str, session_id: str, *, event_type: str | None = None
-    ) -> list[Event]:
-        """All events in sequence order, read in large steps. Raises NotFound."""
-        check_ids(space_id, session_id)
-        found: list[Event] = []
-        while True:
-            after = found[-1].sequence_id if found else 0
-            step = await self._database.scan(
-                partial(events.after, space_id, session_id, principal.user_id, event_type, after, _STEP)
-            )
-            if step is None:
-                raise no_session(session_id)
-            found += step
-            if len(step) < _STEP:
-                return found
 
     async def last(
         self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None

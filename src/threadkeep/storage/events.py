@@ -124,16 +124,6 @@ def page_back(
     return found, count
 
 
-def after(
-    space_id: str, session_id: str, user_id: str, event_type: str | None, number: int, limit: int
-) -> Steps[list[Event] | None]:
-    """The events after a number, in sequence order. None where there is no such session."""
-    at = _at(space_id, session_id, event_type)
-    rows = yield _window(event_type is not None, False), {**at, "user_id": user_id, "edge": number, "limit": limit}
-    facts, found = _split(rows)
-    return None if facts is None else found
-
-
 _IS_OPEN = (
     select(literal_column("1"))
     .select_from(sessions.join(spaces, spaces.c.space_id == sessions.c.space_id))
