@@ -17,7 +17,9 @@ from threadkeep.storage.tables import metadata
 
 async def test_migrating_an_empty_database_gives_the_tables(database: str) -> None:
     def compare(connection: Connection) -> list[Any]:
-        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+        # What each engine searches with is its own, and not in the tables that they share.
+        options = {"include_name": lambda name, kind, parents: "search" not in str(name) and "trigram" not in str(name)}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
     assert await migrate._connected(database, compare) == []
 

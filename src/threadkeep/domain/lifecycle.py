@@ -1,11 +1,11 @@
-"""Lifecycle strategies: what they may say.
+"""Lifecycle strategies: what they may say, and when they are due.
 
 A strategy says what happens to a session (`type`) and when (`trigger`, exactly one).
-Running them is the workers' business.
+Running them is the workers' business; here are functions of values, without a clock.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,59 @@ def check(strategies: Sequence[Strategy]) -> None:
                 f"A second {strategy.type} strategy with the trigger {strategy.trigger}", ["lifecycleStrategies", index]
             )
         seen.add((strategy.type, strategy.trigger))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the triggers look at. Times in microseconds since 1970."""
+
+    created_at: int
+    last_activity_at: int
+    """The time of the last event, or of creation where there is none."""
+    event_count: int = 0
+    token_count: int = 0
+
+
+def is_due(strategy: Strategy, facts: Facts, now: int) -> bool:
+    """Whether the trigger has gone off."""
+    if strategy.trigger == "eventCount":
+        return facts.event_count >= strategy.value
+    if strategy.trigger == "tokenCount":
+        return facts.token_count >= strategy.value
+    at = _due_at(strategy, facts)
+    return at is not None and at <= now
+
+
+def next_due_at(strategies: Sequence[Strategy], ran: Collection[str], facts: Facts) -> int | None:
+    """The first time at which a trigger of time goes off, if nothing happens until then; None where there is none."""
+    times = [_due_at(strategy, facts) for strategy in strategies if strategy.type not in ran]
+    return min((at for at in times if at is not None), default=None)
+
+
+def wake_count(strategies: Sequence[Strategy], ran: Collection[str]) -> int | None:
+    """The number of events from which on an append makes the session due; None where no strategy counts.
+
+    A count of tokens is unknown until somebody counts, so that each append asks for it.
+    """
+    waiting = [strategy for strategy in strategies if strategy.type not in ran]
+    if any(strategy.trigger == "tokenCount" for strategy in waiting):
+        return 1
+    return min((strategy.value for strategy in waiting if strategy.trigger == "eventCount"), default=None)
+
+
+def _due_at(strategy: Strategy, facts: Facts) -> int | None:
+    anchor = {"ttl": facts.created_at, "idle": facts.last_activity_at}.get(strategy.trigger)
+    return None if anchor is None else anchor + strategy.value * 1_000_000
+
+
+def from_json(text: str) -> tuple[Strategy, ...]:
+    """The strategies of a text that `to_json` wrote."""
+    found = []
+    for fields in json.loads(text):
+        ((trigger, value),) = fields["trigger"].items()
+        opts = fields["opts"]
+        found.append(Strategy(fields["type"], trigger, value, None if opts is None else json.dumps(opts)))
+    return tuple(found)
 
 
 def to_json(strategies: Sequence[Strategy]) -> str:

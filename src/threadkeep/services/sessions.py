@@ -9,9 +9,10 @@ from threadkeep.domain.session import Session, SessionChange, SessionDraft
 from threadkeep.errors import DeduplicationConflict, Invalid, NotFound, SessionVersionMismatch
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
-from threadkeep.storage import sessions
+from threadkeep.storage import recent_sessions, session_pages, sessions
 from threadkeep.storage.database import Database
-from threadkeep.storage.sessions import Filters, RecentSession
+from threadkeep.storage.recent_sessions import RecentSession
+from threadkeep.storage.session_pages import Filters
 
 __all__ = ["Filters", "RecentPage", "RecentSession", "Sessions"]
 
@@ -68,7 +69,9 @@ class Sessions:
         limits.check_page(offset, limit)
         session.check_needle(filters.needle)
         check_space_id(space_id)
-        found = await self._database.scan(lambda: sessions.page(space_id, principal.user_id, filters, offset, limit))
+        found = await self._database.scan(
+            lambda: session_pages.page(space_id, principal.user_id, filters, offset, limit)
+        )
         if found is None:
             raise no_space(space_id)
         return found
@@ -92,7 +95,7 @@ class Sessions:
         check_space_id(space_id)
         at = (limits.INTEGER, "") if before is None else _parse_cursor(before)
         found = await self._database.scan(
-            lambda: sessions.recent(
+            lambda: recent_sessions.recent(
                 space_id,
                 principal.user_id,
                 participant=participant,

@@ -1,7 +1,7 @@
 """Appends in the database, in groups. Nothing here commits.
 
-Many callers share a transaction, and each still gets its own answer. The session row is where the numbers come from:
-one UPDATE locks it, counts and hands out a range.
+Many callers share a transaction, and each still gets its own answer. The counters of a session are where the numbers
+come from: one UPDATE locks them, counts and hands out a range.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,16 @@ from functools import cache
 from types import EllipsisType
 from typing import Any
 
-from sqlalchemy import Column, bindparam, case, column, literal_column, null, or_, select, update, values
+from sqlalchemy import CTE, Column, bindparam, case, column, literal_column, null, or_, select, update, values
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventDraft
-from threadkeep.storage import text
+from threadkeep.storage import jobs, text
 from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat
-from threadkeep.storage.tables import events, sessions, spaces
+from threadkeep.storage.tables import events, participants, session_counters, spaces
+
+LISTED_LAG = 1_000_000
+"""Microseconds that the activity in `participants` may lag behind: so often, at most, an append writes there."""
 
 _INSERTED: tuple[Column[Any], ...] = (
     events.c.space_id,
@@ -50,12 +53,10 @@ class Append:
 @cache
 def _advance(size: int) -> Statement:
     """Take ranges of numbers for `size` sessions at once: locks the rows and counts."""
-    names = {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
-    wanted = (
-        values(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
-        .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
-        .cte("wanted")
+    wanted = _wanted(
+        size, {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
     )
+    counters = session_counters.c
     space_is_theirs = (
         select(literal_column("1"))
         .select_from(spaces)
@@ -66,24 +67,50 @@ def _advance(size: int) -> Statement:
         )
         .exists()
     )
+    lag = literal_column(str(LISTED_LAG), BigInteger)
     return Statement(
-        update(sessions)
-        .where(
-            sessions.c.space_id == wanted.c.space,
-            sessions.c.session_id == wanted.c.session,
-            sessions.c.deleted_at.is_(None),
-            space_is_theirs,
-        )
+        update(session_counters)
+        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, space_is_theirs)
         .values(
-            last_seq=sessions.c.last_seq + wanted.c.n,
-            event_count=sessions.c.event_count + wanted.c.n,
-            last_activity_at=wanted.c.at,
+            last_seq=counters.last_seq + wanted.c.n,
+            event_count=counters.event_count + wanted.c.n,
+            # Never back, whatever the clocks of other processes say.
+            last_activity_at=case(
+                (counters.last_activity_at < wanted.c.at, wanted.c.at), else_=counters.last_activity_at
+            ),
+            listed_at=case((counters.listed_at + lag <= wanted.c.at, wanted.c.at), else_=counters.listed_at),
             sole_type=case(
-                (or_(sessions.c.last_seq == literal_column("0"), sessions.c.sole_type == wanted.c.type), wanted.c.type),
+                (or_(counters.last_seq == literal_column("0"), counters.sole_type == wanted.c.type), wanted.c.type),
                 else_=null(),
             ),
         )
-        .returning(sessions.c.space_id, sessions.c.session_id, sessions.c.last_seq)
+        .returning(
+            counters.space_id,
+            counters.session_id,
+            counters.last_seq,
+            counters.listed_at,
+            counters.event_count >= counters.wake_count,
+        )
+    )
+
+
+@cache
+def _list(size: int) -> Statement:
+    """Bring the activity of `size` sessions to where their participants' lists are sorted by it."""
+    wanted = _wanted(size, {"space": Text, "session": Text, "at": BigInteger})
+    return Statement(
+        update(participants)
+        .where(participants.c.space_id == wanted.c.space, participants.c.session_id == wanted.c.session)
+        .values(listed_at=wanted.c.at)
+    )
+
+
+def _wanted(size: int, names: dict[str, Any]) -> CTE:
+    """So many rows of values, as a table that a statement can name."""
+    return (
+        values(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
+        .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
+        .cte("wanted")
     )
 
 
@@ -104,9 +131,15 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
     # Sorted, so that two processes take the row locks in one order.
     wanted = [(*place, user_of[place], n, now, types[place]) for place, n in sorted(counts.items())]
     next_number: dict[tuple[str, str], int] = {}
+    moved: list[tuple[str, str, int]] = []
+    woken: list[tuple[str, str]] = []
     for chunk in chunks(wanted):
-        for space_id, session_id, last in (yield _advance(len(chunk)), flat(chunk)):
+        for space_id, session_id, last, listed_at, wakes in (yield _advance(len(chunk)), flat(chunk)):
             next_number[space_id, session_id] = last - counts[space_id, session_id] + 1
+            if listed_at == now:
+                moved.append((space_id, session_id, now))
+            if wakes:
+                woken.append((space_id, session_id))
     answers: list[list[Event] | None] = []
     rows: list[tuple[Any, ...]] = []
     for wish in wishes:
@@ -124,6 +157,10 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
         answers.append(made)
     if rows:
         yield _INSERT, rows
+    for moved_chunk in chunks(sorted(moved)):
+        yield _list(len(moved_chunk)), flat(moved_chunk)
+    for place in sorted(woken):
+        yield from jobs.wake(*place, jobs.LIFECYCLE, now)
     if strangers:
         # Two users name one session in one group: one of them has it, and which one only the database knows.
         for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):

@@ -25,7 +25,7 @@ from threadkeep.domain import limits
 from threadkeep.domain.event import Event, EventChange
 from threadkeep.storage import text
 from threadkeep.storage.statement import Row, Statement, Steps
-from threadkeep.storage.tables import events, sessions, spaces
+from threadkeep.storage.tables import events, session_counters, spaces
 
 EVENT_COLUMNS = (
     events.c.seq,
@@ -69,18 +69,17 @@ def _window(of_type: bool, backwards: bool) -> Statement:
     session = (
         select(
             literal_column("0"),
-            sessions.c.event_count,
+            session_counters.c.event_count,
             no_text,
-            sessions.c.sole_type,
+            session_counters.c.sole_type,
             no_text,
             no_text,
-            sessions.c.last_seq,
+            session_counters.c.last_seq,
         )
-        .join(spaces, spaces.c.space_id == sessions.c.space_id)
+        .join(spaces, spaces.c.space_id == session_counters.c.space_id)
         .where(
-            sessions.c.space_id == bindparam("space_id"),
-            sessions.c.session_id == bindparam("session_id"),
-            sessions.c.deleted_at.is_(None),
+            session_counters.c.space_id == bindparam("space_id"),
+            session_counters.c.session_id == bindparam("session_id"),
             spaces.c.user_id == bindparam("user_id"),
             spaces.c.deleted_at.is_(None),
         )
@@ -126,11 +125,10 @@ def page_back(
 
 _IS_OPEN = (
     select(literal_column("1"))
-    .select_from(sessions.join(spaces, spaces.c.space_id == sessions.c.space_id))
+    .select_from(session_counters.join(spaces, spaces.c.space_id == session_counters.c.space_id))
     .where(
-        sessions.c.space_id == events.c.space_id,
-        sessions.c.session_id == events.c.session_id,
-        sessions.c.deleted_at.is_(None),
+        session_counters.c.space_id == events.c.space_id,
+        session_counters.c.session_id == events.c.session_id,
         spaces.c.user_id == bindparam("user_id"),
         spaces.c.deleted_at.is_(None),
     )
@@ -162,18 +160,20 @@ _PATCH = Statement(
 _TOKEN_OF = Statement(select(events.c.updated_at).where(_THIS))
 _DELETE = Statement(update(events).where(_THIS).values(deleted_at=_NOW).returning(events.c.seq))
 _MIX_TYPES = Statement(
-    update(sessions)
+    update(session_counters)
     .where(
-        sessions.c.space_id == bindparam("at_space"),
-        sessions.c.session_id == bindparam("at_session"),
-        sessions.c.sole_type != _TYPE,
+        session_counters.c.space_id == bindparam("at_space"),
+        session_counters.c.session_id == bindparam("at_session"),
+        session_counters.c.sole_type != _TYPE,
     )
     .values(sole_type=null())
 )
 _COUNT_DOWN = Statement(
-    update(sessions)
-    .where(sessions.c.space_id == bindparam("at_space"), sessions.c.session_id == bindparam("at_session"))
-    .values(event_count=sessions.c.event_count - 1)
+    update(session_counters)
+    .where(
+        session_counters.c.space_id == bindparam("at_space"), session_counters.c.session_id == bindparam("at_session")
+    )
+    .values(event_count=session_counters.c.event_count - 1)
 )
 
 

@@ -191,6 +191,8 @@ async def _drive(connection: Any, steps: Steps[T]) -> T:
                     for chunk in chunks(cast(Sequence[Sequence[Any]], values)):
                         await connection.execute(statement.of(len(chunk)).sql("postgresql"), *flat(chunk))
                     rows = []
+                elif statement.only not in (None, "postgresql"):
+                    rows = []
                 else:
                     sql, arguments = statement.bind("postgresql", values)
                     rows = await connection.fetch(sql, *arguments)

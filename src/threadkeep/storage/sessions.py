@@ -1,35 +1,19 @@
-"""Sessions in the database: statements and operations. Nothing here commits."""
+"""Sessions in the database, but for their lists: statements and operations. Nothing here commits."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    case,
-    func,
-    insert,
-    literal,
-    literal_column,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import and_, bindparam, case, func, literal, literal_column, select, update
+from sqlalchemy import delete as delete_from
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle
-from threadkeep.domain.event import Event
 from threadkeep.domain.session import Session, SessionChange, Unset
-from threadkeep.storage import text
-from threadkeep.storage.events import EVENT_COLUMNS, to_event
-from threadkeep.storage.statement import Contains, Row, Statement, Steps, insert_unless_taken, like_pattern
-from threadkeep.storage.tables import events, participants, runs, sessions, spaces
+from threadkeep.storage import jobs, search, text
+from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, insert_or_find, insert_unless_taken
+from threadkeep.storage.tables import participants, session_counters, sessions, spaces
 
-_COLUMNS = (
+SESSION_COLUMNS = (
     sessions.c.space_id,
     sessions.c.session_id,
     sessions.c.participants,
@@ -40,7 +24,7 @@ _COLUMNS = (
     sessions.c.deduplication_key,
     sessions.c.created_at,
 )
-_SPACE_IS_MINE = (
+SPACE_IS_MINE = (
     select(literal_column("1"))
     .select_from(spaces)
     .where(
@@ -50,27 +34,34 @@ _SPACE_IS_MINE = (
     )
     .exists()
 )
-_LIVE = and_(sessions.c.space_id == bindparam("space_id"), sessions.c.deleted_at.is_(None))
-_THIS = and_(_LIVE, sessions.c.session_id == bindparam("session_id"), _SPACE_IS_MINE)
+LIVE = and_(sessions.c.space_id == bindparam("space_id"), sessions.c.deleted_at.is_(None))
+_THIS = and_(LIVE, sessions.c.session_id == bindparam("session_id"), SPACE_IS_MINE)
 
 
-_SPACE = and_(
+SPACE = and_(
     spaces.c.space_id == bindparam("space_id"),
     spaces.c.user_id == bindparam("user_id"),
     spaces.c.deleted_at.is_(None),
 )
-_OPEN_SPACE = Statement(select(spaces.c.space_id).where(_SPACE))
-_INSERT = insert_unless_taken(sessions, sessions.c.session_id, "deleted_at")
-_INSERT_PARTICIPANT = Statement(insert(participants))
-_BY_KEY = Statement(select(sessions.c.session_id).where(_LIVE, sessions.c.live_key == bindparam("key")))
-_GET = Statement(select(*_COLUMNS).where(_THIS))
+_OPEN_SPACE = Statement(select(spaces.c.space_id).where(SPACE))
+_INSERT = insert_unless_taken(sessions, sessions.c.session_id, "deleted_at", "ran")
+_INSERT_COUNTERS = InsertMany(
+    session_counters,
+    [
+        session_counters.c[name]
+        for name in ("space_id", "session_id", "last_seq", "event_count", "last_activity_at", "listed_at", "wake_count")
+    ],
+)
+_INSERT_PARTICIPANTS = InsertMany(participants, list(participants.c))
+_BY_KEY = Statement(select(sessions.c.session_id).where(LIVE, sessions.c.live_key == bindparam("key")))
+_GET = Statement(select(*SESSION_COLUMNS).where(_THIS))
 _NEW = {name: bindparam(f"new_{name}", type_=Text) for name in ("description", "description_folded", "metadata")}
 # An UPDATE has the names of its columns for what it sets.
 _AT = and_(
     sessions.c.space_id == bindparam("at_space"),
     sessions.c.session_id == bindparam("at_session"),
     sessions.c.deleted_at.is_(None),
-    _SPACE_IS_MINE,
+    SPACE_IS_MINE,
 )
 _PATCH = Statement(
     update(sessions)
@@ -92,10 +83,24 @@ _PATCH = Statement(
         metadata=case((bindparam("has_metadata") == 1, _NEW["metadata"]), else_=sessions.c.metadata),
         strategies=func.coalesce(bindparam("new_strategies", type_=Text), sessions.c.strategies),
     )
-    .returning(*_COLUMNS)
+    .returning(*SESSION_COLUMNS)
 )
 _DELETE = Statement(
     update(sessions).where(_AT).values(deleted_at=bindparam("now"), live_key=None).returning(sessions.c.session_id)
+)
+# What only a session that lives has.
+_FORGET = [
+    Statement(
+        delete_from(table).where(
+            table.c.space_id == bindparam("at_space"), table.c.session_id == bindparam("at_session")
+        )
+    )
+    for table in (session_counters, participants)
+]
+_DESCRIBE_PARTICIPANTS = Statement(
+    update(participants)
+    .where(participants.c.space_id == bindparam("at_space"), participants.c.session_id == bindparam("at_session"))
+    .values(description_folded=bindparam("new_description_folded", type_=Text))
 )
 
 
@@ -107,208 +112,34 @@ def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
     if not (yield _OPEN_SPACE, {"space_id": session.space_id, "user_id": user_id}):
         return False, None
     key = text.encode_optional(session.deduplication_key)
-    while True:
-        inserted = yield _INSERT, _values(session, key)
-        if inserted:
-            break
-        existing = yield _BY_KEY, {"space_id": session.space_id, "key": key}
-        if existing:
-            return True, str(existing[0][0])
-        # The holder of the key was deleted between the two statements: the key is free now.
-    for participant in dict.fromkeys(session.participants):
-        yield (
-            _INSERT_PARTICIPANT,
-            {
-                "space_id": session.space_id,
-                "participant": text.encode(participant),
-                "session_id": session.id,
-            },
-        )
+    folded = None if session.description is None else text.fold(session.description)
+    existing = yield from insert_or_find(
+        _INSERT, _values(session, key, folded), _BY_KEY, {"space_id": session.space_id, "key": key}
+    )
+    if existing is not None:
+        return True, str(existing[0])
+    place = (session.space_id, session.id)
+    strategies = lifecycle.from_json(session.strategies)
+    facts = lifecycle.Facts(session.created_at, session.created_at)
+    yield (
+        _INSERT_COUNTERS,
+        [(*place, 0, 0, session.created_at, session.created_at, lifecycle.wake_count(strategies, ()))],
+    )
+    yield (
+        _INSERT_PARTICIPANTS,
+        [
+            (session.space_id, text.encode(participant), session.id, folded, session.created_at)
+            for participant in dict.fromkeys(session.participants)
+        ],
+    )
+    yield from search.add(session.id, folded)
+    yield from jobs.put(*place, jobs.LIFECYCLE, lifecycle.next_due_at(strategies, (), facts), session.created_at)
     return True, None
 
 
 def get(space_id: str, session_id: str, user_id: str) -> Steps[Session | None]:
     rows = yield _GET, {"space_id": space_id, "session_id": session_id, "user_id": user_id}
-    return _session(rows[0]) if rows else None
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a list of sessions is narrowed by; None is not asked for."""
-
-    participants: tuple[str, ...] = ()
-    needle: str | None = None
-    key: str | None = None
-
-
-def page(
-    space_id: str, user_id: str, filters: Filters, offset: int, limit: int
-) -> Steps[tuple[list[Session], int] | None]:
-    """A page of the live sessions, oldest first, and the number of all that match. None: no such space."""
-    count, rows_of = _list_statements(len(filters.participants), filters.needle is not None, filters.key is not None)
-    values: dict[str, Any] = {"space_id": space_id, "user_id": user_id, "limit": limit, "offset": offset}
-    values |= {f"participant_{n}": text.encode(name) for n, name in enumerate(filters.participants)}
-    if filters.needle is not None:
-        values |= _needle_values(filters.needle)
-    if filters.key is not None:
-        values["key"] = text.encode(filters.key)
-    counted = yield count, values
-    if not counted:
-        return None
-    ((total,),) = counted
-    rows = yield rows_of, values
-    return [_session(row) for row in rows], total
-
-
-_lists: dict[tuple[int, bool, bool], tuple[Statement, Statement]] = {}
-
-
-def _list_statements(participant_count: int, by_needle: bool, by_key: bool) -> tuple[Statement, Statement]:
-    """The count and the page for one combination of filters, compiled once."""
-    found = _lists.get((participant_count, by_needle, by_key))
-    if found is None:
-        conditions: list[ColumnElement[bool]] = [_LIVE]
-        order: Column[Any] = sessions.c.session_id
-        if participant_count == 1:
-            # The key of participants is in the order of the list already.
-            order = participants.c.session_id
-            conditions += [
-                participants.c.space_id == bindparam("space_id"),
-                participants.c.participant == bindparam("participant_0", type_=Text),
-                participants.c.session_id == sessions.c.session_id,
-            ]
-        elif participant_count:
-            names = [bindparam(f"participant_{n}", type_=Text) for n in range(participant_count)]
-            holds = select(participants.c.session_id).where(
-                participants.c.space_id == bindparam("space_id"), participants.c.participant.in_(names)
-            )
-            conditions.append(sessions.c.session_id.in_(holds))
-        if by_needle:
-            conditions.append(_contains_needle())
-        if by_key:
-            conditions.append(sessions.c.live_key == bindparam("key"))
-        counted = select(func.count(sessions.c.session_id)).where(*conditions).scalar_subquery()
-        # No row: the space is not there, or not the user's.
-        count = select(counted).select_from(spaces).where(_SPACE)
-        rows = (
-            select(*_COLUMNS).where(*conditions).order_by(order).limit(bindparam("limit")).offset(bindparam("offset"))
-        )
-        found = _lists[participant_count, by_needle, by_key] = Statement(count), Statement(rows)
-    return found
-
-
-def _contains_needle() -> Contains:
-    return Contains(sessions.c.description_folded, bindparam("needle", type_=Text), bindparam("pattern", type_=Text))
-
-
-def _needle_values(needle: str) -> dict[str, str]:
-    folded = text.fold(needle)
-    return {"needle": folded, "pattern": like_pattern(folded)}
-
-
-@dataclass(frozen=True, slots=True)
-class RecentSession:
-    """A session with its newest event, for a list that is sorted by activity."""
-
-    session: Session
-    updated_at: int
-    last_event: Event | None
-    active_run_id: str | None
-
-
-def _recent() -> Select[Any]:
-    # What is sorted is small; the rest is fetched for the chosen few.
-    ranked = (
-        select(sessions.c.session_id, sessions.c.last_activity_at)
-        .join(
-            participants,
-            and_(
-                participants.c.space_id == sessions.c.space_id,
-                participants.c.session_id == sessions.c.session_id,
-            ),
-        )
-        .where(
-            participants.c.space_id == bindparam("space_id"),
-            participants.c.participant == bindparam("participant"),
-            sessions.c.deleted_at.is_(None),
-            _contains_needle(),
-            tuple_(sessions.c.last_activity_at, sessions.c.session_id)
-            < tuple_(bindparam("before_at", type_=BigInteger), bindparam("before_id", type_=Text)),
-        )
-        .order_by(sessions.c.last_activity_at.desc(), sessions.c.session_id.desc())
-        .limit(bindparam("limit"))
-        .subquery("ranked")
-    )
-    newer = events.alias("newer")
-    newest = (
-        select(func.max(newer.c.seq))
-        .where(
-            newer.c.space_id == bindparam("space_id"),
-            newer.c.session_id == ranked.c.session_id,
-            newer.c.type == bindparam("event_type"),
-            newer.c.deleted_at.is_(None),
-        )
-        .correlate(ranked)
-        .scalar_subquery()
-    )
-    return (
-        select(*_COLUMNS, ranked.c.last_activity_at, runs.c.run_id, *EVENT_COLUMNS)
-        .select_from(ranked)
-        .join(
-            sessions,
-            and_(sessions.c.space_id == bindparam("space_id"), sessions.c.session_id == ranked.c.session_id),
-        )
-        .outerjoin(runs, and_(runs.c.space_id == bindparam("space_id"), runs.c.active_session == ranked.c.session_id))
-        .outerjoin(
-            events,
-            and_(
-                events.c.space_id == bindparam("space_id"),
-                events.c.session_id == ranked.c.session_id,
-                events.c.seq == newest,
-            ),
-        )
-        .where(_SPACE_IS_MINE)
-        .order_by(ranked.c.last_activity_at.desc(), ranked.c.session_id.desc())
-    )
-
-
-_RECENT = Statement(_recent())
-
-
-def recent(
-    space_id: str,
-    user_id: str,
-    *,
-    participant: str,
-    prefix: str,
-    event_type: str,
-    limit: int,
-    before: tuple[int, str],
-) -> Steps[list[RecentSession]]:
-    """The participant's sessions whose description starts with `prefix`, newest activity first, below `before`."""
-    rows = yield (
-        _RECENT,
-        {
-            "space_id": space_id,
-            "user_id": user_id,
-            "participant": text.encode(participant),
-            "event_type": event_type,
-            "before_at": before[0],
-            "before_id": before[1],
-            "limit": limit,
-            **_needle_values(prefix),
-        },
-    )
-    width = len(_COLUMNS)
-    return [
-        RecentSession(
-            _session(row[:width]),
-            row[width],
-            None if row[width + 2] is None else to_event(row[width + 2 :]),
-            text.decode_optional(row[width + 1]),
-        )
-        for row in rows
-    ]
+    return to_session(rows[0]) if rows else None
 
 
 def patch(
@@ -332,7 +163,9 @@ def patch(
         },
     )
     if rows:
-        return _session(rows[0])
+        if not isinstance(change.description, Unset):
+            yield from _describe(space_id, session_id, change.description)
+        return to_session(rows[0])
     found = yield from get(space_id, session_id, user_id)
     return None if found is None else found.version
 
@@ -340,30 +173,43 @@ def patch(
 def delete(space_id: str, session_id: str, user_id: str, now: int) -> Steps[bool]:
     """Soft-delete the session; its key is free at once. Returns whether it was there."""
     rows = yield _DELETE, {"at_space": space_id, "at_session": session_id, "user_id": user_id, "now": now}
-    return bool(rows)
+    if not rows:
+        return False
+    for statement in _FORGET:
+        yield statement, {"at_space": space_id, "at_session": session_id}
+    yield from search.remove(session_id)
+    yield from jobs.drop(space_id, session_id)
+    return True
 
 
-def _values(session: Session, key: str | None) -> dict[str, Any]:
+def _describe(space_id: str, session_id: str, description: str | None) -> Steps[None]:
+    """Say a new description wherever it is looked for."""
+    folded = None if description is None else text.fold(description)
+    yield (
+        _DESCRIBE_PARTICIPANTS,
+        {"at_space": space_id, "at_session": session_id, "new_description_folded": folded},
+    )
+    yield from search.remove(session_id)
+    yield from search.add(session_id, folded)
+
+
+def _values(session: Session, key: str | None, folded: str | None) -> dict[str, Any]:
     return {
         "space_id": session.space_id,
         "session_id": session.id,
         "participants": text.encode(json.dumps(session.participants)),
         "description": text.encode_optional(session.description),
-        "description_folded": None if session.description is None else text.fold(session.description),
+        "description_folded": folded,
         "metadata": session.metadata,
         "strategies": session.strategies,
         "version": session.version,
         "deduplication_key": key,
         "live_key": key,
         "created_at": session.created_at,
-        "last_seq": 0,
-        "event_count": 0,
-        "last_activity_at": session.created_at,
-        "sole_type": None,
     }
 
 
-def _session(row: Row) -> Session:
+def to_session(row: Row) -> Session:
     space_id, session_id, people, description, metadata, strategies, version, key, created_at = row
     return Session(
         space_id,

@@ -6,7 +6,7 @@ from sqlalchemy import and_, bindparam, case, func, select, update
 
 from threadkeep.domain.space import Space
 from threadkeep.storage import text
-from threadkeep.storage.statement import Row, Statement, Steps, insert_unless_taken
+from threadkeep.storage.statement import Row, Statement, Steps, insert_or_find, insert_unless_taken
 from threadkeep.storage.tables import spaces
 
 _COLUMNS = (
@@ -61,26 +61,22 @@ _DELETE = Statement(
 
 def create(space: Space) -> Steps[str | None]:
     """Insert the space. Returns None, or the id of the live space that has its key."""
-    while True:
-        key = text.encode_optional(space.deduplication_key)
-        inserted = yield (
-            _INSERT,
-            {
-                "space_id": space.id,
-                "user_id": space.user_id,
-                "tenant_id": space.tenant_id,
-                **{name: text.encode_optional(getattr(space, name)) for name in _TEXTS},
-                "deduplication_key": key,
-                "live_key": key,
-                "created_at": space.created_at,
-            },
-        )
-        if inserted:
-            return None
-        existing = yield _BY_KEY, {"user_id": space.user_id, "key": key}
-        if existing:
-            return str(existing[0][0])
-        # The holder of the key was deleted between the two statements: the key is free now.
+    key = text.encode_optional(space.deduplication_key)
+    existing = yield from insert_or_find(
+        _INSERT,
+        {
+            "space_id": space.id,
+            "user_id": space.user_id,
+            "tenant_id": space.tenant_id,
+            **{name: text.encode_optional(getattr(space, name)) for name in _TEXTS},
+            "deduplication_key": key,
+            "live_key": key,
+            "created_at": space.created_at,
+        },
+        _BY_KEY,
+        {"user_id": space.user_id, "key": key},
+    )
+    return None if existing is None else str(existing[0])
 
 
 def get(space_id: str, user_id: str) -> Steps[Space | None]:

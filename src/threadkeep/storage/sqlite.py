@@ -236,6 +236,8 @@ def _drive(connection: sqlite3.Connection, steps: Steps[T]) -> T:
             if isinstance(statement, InsertMany):
                 connection.executemany(statement.of(1).sql("sqlite"), values)
                 rows = []
+            elif statement.only not in (None, "sqlite"):
+                rows = []
             else:
                 rows = connection.execute(*statement.bind("sqlite", values)).fetchall()
     except StopIteration as stop:

@@ -18,6 +18,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import Boolean
 
+from threadkeep.errors import Unavailable
+
 T = TypeVar("T")
 Row = Sequence[Any]
 Values = Mapping[str, Any] | Sequence[Any]
@@ -44,12 +46,18 @@ class _Compiled:
 
 
 class Statement:
-    """One SQL statement in the dialects of both engines."""
+    """One SQL statement in the dialects of both engines, or in the one that `only` names.
 
-    __slots__ = ("_compiled", "_construct")
+    An engine that is not named passes it over, and answers with no rows.
+    """
 
-    def __init__(self, construct: ClauseElement | Callable[[Insert], ClauseElement]) -> None:
+    __slots__ = ("_compiled", "_construct", "only")
+
+    def __init__(
+        self, construct: ClauseElement | Callable[[Insert], ClauseElement], *, only: str | None = None
+    ) -> None:
         self._construct = construct
+        self.only = only
         self._compiled: dict[str, _Compiled] = {}
 
     def sql(self, dialect: str) -> str:
@@ -122,6 +130,24 @@ def insert_unless_taken(table: Table, returning: Column[Any], *left_out: str) ->
     """INSERT of one row that does nothing, and returns no row, where a unique key is taken."""
     row: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in left_out}
     return Statement(lambda dialect: dialect(table).values(row).on_conflict_do_nothing().returning(returning))
+
+
+_TRIES = 16
+
+
+def insert_or_find(insert: Statement, values: Values, find: Statement, by: Values) -> Steps[Row | None]:
+    """Insert a row, or find the one that holds its key. Returns None where it was inserted.
+
+    Raises Unavailable where the key changes hands again and again meanwhile.
+    """
+    for _ in range(_TRIES):
+        if (yield insert, values):
+            return None
+        holders = yield find, by
+        if holders:
+            return holders[0]
+        # The holder of the key was deleted between the two statements: the key is free now.
+    raise Unavailable("The deduplication key changes hands too fast to be taken")
 
 
 class Contains(FunctionElement[bool]):

@@ -6,11 +6,23 @@ Times are microseconds since 1970. JSON is kept as the text that came.
 `live_key` holds the deduplication key while the row lives and NULL afterwards: that frees the key.
 """
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text, text
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"},
 )
+
+
+def _partial(name: str, wanted: str, *before: str, unique: bool = False) -> Index:
+    """An index of the rows that have the column, and of no others."""
+    there = text(f"{wanted} IS NOT NULL")
+    return Index(name, *before, wanted, unique=unique, sqlite_where=there, postgresql_where=there)
+
+
+def _deleted(table: str) -> Index:
+    """Finds what is to be purged."""
+    return _partial(f"ix_{table}_deleted_at", "deleted_at")
+
 
 spaces = Table(
     "spaces",
@@ -28,6 +40,7 @@ spaces = Table(
     Column("deleted_at", BigInteger),
     Index("uq_spaces_live_key", "user_id", "live_key", unique=True),
     Index("ix_spaces_user", "user_id", "space_id"),
+    _deleted("spaces"),
 )
 
 sessions = Table(
@@ -40,20 +53,41 @@ sessions = Table(
     Column("description_folded", Text),
     Column("metadata", Text),
     Column("strategies", Text, nullable=False),
+    # The types of strategy that have run, with commas between: what has run is closed to change.
+    Column("ran", Text, nullable=False, server_default=""),
     Column("version", BigInteger, nullable=False),
     Column("deduplication_key", Text),
     Column("live_key", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
-    # The append transaction keeps these current; last_seq is what makes the numbers gapless.
+    Index("uq_sessions_live_key", "space_id", "live_key", unique=True),
+    _deleted("sessions"),
+)
+
+# What every append changes, apart from what it does not: a description or metadata can be large.
+# A deleted session has no row here, so that nothing can be appended to it.
+session_counters = Table(
+    "session_counters",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    # What makes the numbers gapless: an append takes its range from here, under the lock of this row.
     Column("last_seq", BigInteger, nullable=False),
     Column("event_count", BigInteger, nullable=False),
     Column("last_activity_at", BigInteger, nullable=False),
+    # The activity that `participants` knows of: the last but for less than a second.
+    Column("listed_at", BigInteger, nullable=False),
     # The type of all events while they have one ('' is none), NULL when they differ: saves counting by type.
     Column("sole_type", Text),
-    Index("uq_sessions_live_key", "space_id", "live_key", unique=True),
+    # From this number of events on, an append makes the session's lifecycle due. NULL: never.
+    Column("wake_count", BigInteger),
+    # Tokens of the events up to the number `tokens_to`, where a strategy asks for them.
+    Column("token_count", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_to", BigInteger, nullable=False, server_default="0"),
+    sqlite_with_rowid=False,
 )
 
+# Who takes part in the sessions that live, with all that a list of a person's sessions is narrowed and sorted by.
 participants = Table(
     "participants",
     metadata,
@@ -61,6 +95,10 @@ participants = Table(
     Column("participant", Text, primary_key=True),
     # A session's ids sort by its time of creation, so this key is also the order of a list.
     Column("session_id", Text, primary_key=True),
+    Column("description_folded", Text),
+    Column("listed_at", BigInteger, nullable=False),
+    Index("ix_participants_listed", "space_id", "participant", "listed_at"),
+    Index("ix_participants_session", "space_id", "session_id"),
     sqlite_with_rowid=False,
 )
 
@@ -78,6 +116,42 @@ events = Table(
     # The version token: what the wire calls createdAt.
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
+    # NULL where none was given, and again when the event is deleted: that frees the key.
+    Column("deduplication_key", Text),
+    # Partial: an event without a key costs the index nothing.
+    _partial("uq_events_deduplication_key", "deduplication_key", "space_id", "session_id", unique=True),
+    _deleted("events"),
+)
+
+# Work that waits for its time: one row for each kind of work on a session, held by a worker under a lease.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("bucket", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("claimed_by", Text),
+    Column("claimed_until", BigInteger, nullable=False, server_default="0"),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("payload", Text),
+    Column("error", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Index("ix_jobs_due", "bucket", "due_at"),
+)
+
+# The first answers to requests that carried an Idempotency-Key. `space_id` is '' where the request made a space.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    Column("idempotency_key", Text, primary_key=True),
+    Column("fingerprint", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index("ix_idempotency_keys_created_at", "created_at"),
 )
 
 runs = Table(
@@ -122,8 +196,11 @@ tokens = Table(
     Column("user_id", Text, nullable=False),
     Column("tenant_id", Text, nullable=False),
     Column("may_act_for", BigInteger, nullable=False),
+    # The scopes, with commas between; '' is all of them.
+    Column("scopes", Text, nullable=False, server_default=""),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),
     Index("uq_tokens_digest", "digest", unique=True),
 )

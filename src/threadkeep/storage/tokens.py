@@ -57,6 +57,8 @@ def create(token: Token, digest: str) -> Steps[None]:
             "created_at": token.created_at,
             "expires_at": token.expires_at,
             "revoked_at": token.revoked_at,
+            "scopes": "",
+            "last_used_at": None,
         },
     )
 

@@ -1,4 +1,4 @@
-"""The first schema: spaces, sessions, events, runs, users and tokens."""
+"""The first schema: spaces, sessions, events, runs, jobs, users and tokens."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,16 +22,64 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
+        sa.Column("deduplication_key", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("space_id", "session_id", "seq", name=op.f("pk_events")),
     )
+    op.create_index(
+        "ix_events_deleted_at",
+        "events",
+        ["deleted_at"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    )
+    op.create_index(
+        "uq_events_deduplication_key",
+        "events",
+        ["space_id", "session_id", "deduplication_key"],
+        unique=True,
+        sqlite_where=sa.text("deduplication_key IS NOT NULL"),
+        postgresql_where=sa.text("deduplication_key IS NOT NULL"),
+    )
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("idempotency_key", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("answer", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "user_id", "idempotency_key", name=op.f("pk_idempotency_keys")),
+    )
+    op.create_index("ix_idempotency_keys_created_at", "idempotency_keys", ["created_at"], unique=False)
+    op.create_table(
+        "jobs",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.BigInteger(), nullable=False),
+        sa.Column("due_at", sa.BigInteger(), nullable=False),
+        sa.Column("claimed_by", sa.Text(), nullable=True),
+        sa.Column("claimed_until", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("payload", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "session_id", "kind", name=op.f("pk_jobs")),
+    )
+    op.create_index("ix_jobs_due", "jobs", ["bucket", "due_at"], unique=False)
     op.create_table(
         "participants",
         sa.Column("space_id", sa.Text(), nullable=False),
         sa.Column("participant", sa.Text(), nullable=False),
         sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("description_folded", sa.Text(), nullable=True),
+        sa.Column("listed_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("space_id", "participant", "session_id", name=op.f("pk_participants")),
         sqlite_with_rowid=False,
     )
+    op.create_index("ix_participants_listed", "participants", ["space_id", "participant", "listed_at"], unique=False)
+    op.create_index("ix_participants_session", "participants", ["space_id", "session_id"], unique=False)
     op.create_table(
         "runs",
         sa.Column("space_id", sa.Text(), nullable=False),
@@ -54,6 +102,21 @@ def upgrade() -> None:
     op.create_index("ix_runs_status", "runs", ["status", "lease_until"], unique=False)
     op.create_index("uq_runs_active_session", "runs", ["space_id", "active_session"], unique=True)
     op.create_table(
+        "session_counters",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("last_seq", sa.BigInteger(), nullable=False),
+        sa.Column("event_count", sa.BigInteger(), nullable=False),
+        sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
+        sa.Column("listed_at", sa.BigInteger(), nullable=False),
+        sa.Column("sole_type", sa.Text(), nullable=True),
+        sa.Column("wake_count", sa.BigInteger(), nullable=True),
+        sa.Column("token_count", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("tokens_to", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "session_id", name=op.f("pk_session_counters")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "sessions",
         sa.Column("space_id", sa.Text(), nullable=False),
         sa.Column("session_id", sa.Text(), nullable=False),
@@ -62,16 +125,21 @@ def upgrade() -> None:
         sa.Column("description_folded", sa.Text(), nullable=True),
         sa.Column("metadata", sa.Text(), nullable=True),
         sa.Column("strategies", sa.Text(), nullable=False),
+        sa.Column("ran", sa.Text(), server_default="", nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("deduplication_key", sa.Text(), nullable=True),
         sa.Column("live_key", sa.Text(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
-        sa.Column("last_seq", sa.BigInteger(), nullable=False),
-        sa.Column("event_count", sa.BigInteger(), nullable=False),
-        sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
-        sa.Column("sole_type", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("space_id", "session_id", name=op.f("pk_sessions")),
+    )
+    op.create_index(
+        "ix_sessions_deleted_at",
+        "sessions",
+        ["deleted_at"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
     )
     op.create_index("uq_sessions_live_key", "sessions", ["space_id", "live_key"], unique=True)
     op.create_table(
@@ -89,6 +157,14 @@ def upgrade() -> None:
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("space_id", name=op.f("pk_spaces")),
     )
+    op.create_index(
+        "ix_spaces_deleted_at",
+        "spaces",
+        ["deleted_at"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    )
     op.create_index("ix_spaces_user", "spaces", ["user_id", "space_id"], unique=False)
     op.create_index("uq_spaces_live_key", "spaces", ["user_id", "live_key"], unique=True)
     op.create_table(
@@ -99,9 +175,11 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("tenant_id", sa.Text(), nullable=False),
         sa.Column("may_act_for", sa.BigInteger(), nullable=False),
+        sa.Column("scopes", sa.Text(), server_default="", nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=True),
         sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("token_id", name=op.f("pk_tokens")),
     )
     op.create_index("uq_tokens_digest", "tokens", ["digest"], unique=True)
@@ -114,3 +192,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("user_id", name=op.f("pk_users")),
     )
     op.create_index("uq_users_name", "users", ["name"], unique=True)
+    _make_search()
+
+
+def _make_search() -> None:
+    """What finds a substring of a description quickly: each engine's own, and outside the tables they share."""
+    connection = op.get_bind()
+    if connection.dialect.name == "sqlite":
+        op.execute(
+            "CREATE VIRTUAL TABLE session_search USING fts5"
+            "(session_id UNINDEXED, description, tokenize = 'trigram case_sensitive 1')"
+        )
+        return
+    try:
+        with connection.begin_nested():
+            op.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+            op.execute(
+                "CREATE INDEX ix_sessions_description_trigrams ON sessions USING gin (description_folded gin_trgm_ops)"
+            )
+    except sa.exc.DBAPIError:
+        # Without the extension, or the right to install it, the search walks the space: slower, and as exact.
+        return
