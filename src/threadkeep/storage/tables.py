@@ -138,7 +138,8 @@ jobs = Table(
     Column("payload", Text),
     Column("error", Text),
     Column("created_at", BigInteger, nullable=False),
-    Index("ix_jobs_due", "bucket", "due_at"),
+    # The kind first: what waits for a kind of worker that does not run must not be in the way of the rest.
+    Index("ix_jobs_due", "kind", "bucket", "due_at"),
 )
 
 # The first answers to requests that carried an Idempotency-Key. `space_id` is '' where the request made a space.

@@ -67,7 +67,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("space_id", "session_id", "kind", name=op.f("pk_jobs")),
     )
-    op.create_index("ix_jobs_due", "jobs", ["bucket", "due_at"], unique=False)
+    op.create_index("ix_jobs_due", "jobs", ["kind", "bucket", "due_at"], unique=False)
     op.create_table(
         "participants",
         sa.Column("space_id", sa.Text(), nullable=False),
