@@ -1,8 +1,8 @@
 """SQLite: one thread writes, in groups; the event loop reads.
 
 The writer takes everything that waits, runs it in one transaction and commits once: one fsync for all.
-Each caller's operation has a savepoint of its own, so that one failure undoes nobody else's work;
-appends are merged into a few multi-row statements. A caller hears back only after the commit.
+Appends come first, merged into a few multi-row statements; every other operation has a savepoint of its own, so that
+one failure undoes nobody else's work. A caller hears back only after the commit.
 Begun immediately, a write transaction waits for other processes at its start and never in the middle.
 """
 
@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 _GROUP = 256
 """Callers that share one commit."""
-_HANDFUL = 16
-"""Callers that are worth waking the writer for while the loop is still at work, so that both work at once."""
 _GROUP_BYTES = 8 * 1024 * 1024
 """Bytes of appends in one group, so that one big batch does not hold up the rest."""
 _BUSY_MS = 10_000
@@ -103,13 +101,11 @@ class SqliteDatabase:
         item = _Item(loop, loop.create_future(), **what)
         gathered = self._gathered.get(loop)
         if gathered is None:
-            # Handed over when the loop has run what is ready, so that the writer wakes once for all of it.
+            # Handed over when the loop has run what is ready: the writer wakes once, and one commit serves them all.
             self._gathered[loop] = [item]
             loop.call_soon(self._hand_over, loop)
         else:
             gathered.append(item)
-            if len(gathered) >= _HANDFUL:
-                self._hand_over(loop)
         return await item.future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -131,6 +127,8 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
             connection.execute("PRAGMA cache_size=-65536")
+            # A savepoint keeps the pages that it may have to restore: in memory, and not in a file beside the log.
+            connection.execute("PRAGMA temp_store=MEMORY")
             if read_only:
                 connection.execute("PRAGMA query_only=1")
             return connection
@@ -195,23 +193,31 @@ class SqliteDatabase:
 
     def _run(self, connection: sqlite3.Connection, group: list[_Item]) -> None:
         appends = [item for item in group if item.wish is not None]
-        if appends and not self._append(connection, appends):
-            for item in appends:
-                self._append(connection, [item])
+        if appends:
+            self._append(connection, appends)
         for item in group:
             if item.operation is not None:
                 _apart(connection, item, item.operation)
 
-    def _append(self, connection: sqlite3.Connection, items: list[_Item]) -> bool:
-        """Append for all of them, or leave no trace. Returns whether it went through."""
-        together = _Item(items[0].loop, items[0].future)
-        _apart(connection, together, lambda: append_group([item.wish for item in items if item.wish]))
-        if together.error is not None:
-            items[0].error = together.error
-            return len(items) == 1
-        for item, answer in zip(items, together.answer, strict=True):
-            item.answer, item.error = answer, None
-        return True
+    def _append(self, connection: sqlite3.Connection, items: list[_Item]) -> None:
+        """Append for all of them at once, or for each alone where that fails."""
+        try:
+            # Nothing else is in the transaction yet, and so no savepoint is needed: it would copy each page it meets.
+            answers = _drive(connection, append_group([item.wish for item in items if item.wish]))
+        except Exception:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            for item in items:
+                _apart(connection, item, lambda wish=item.wish: _one(wish))  # type: ignore[misc]
+        else:
+            for item, answer in zip(items, answers, strict=True):
+                item.answer = answer
+
+
+def _one(wish: Append) -> Steps[list[Event] | None]:
+    (answer,) = yield from append_group([wish])
+    return answer
 
 
 def _apart(connection: sqlite3.Connection, item: _Item, operation: Callable[[], Steps[Any]]) -> None:
