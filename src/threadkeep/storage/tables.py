@@ -84,6 +84,8 @@ session_counters = Table(
     # Tokens of the events up to the number `tokens_to`, where a strategy asks for them.
     Column("token_count", BigInteger, nullable=False, server_default="0"),
     Column("tokens_to", BigInteger, nullable=False, server_default="0"),
+    # Changes to events that may have been counted: a count that was begun before the last of them is void.
+    Column("token_edits", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 

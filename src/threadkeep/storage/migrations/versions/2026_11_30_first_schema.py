@@ -113,6 +113,7 @@ def upgrade() -> None:
         sa.Column("wake_count", sa.BigInteger(), nullable=True),
         sa.Column("token_count", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("tokens_to", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("token_edits", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("space_id", "session_id", name=op.f("pk_session_counters")),
         sqlite_with_rowid=False,
     )
