@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from threadkeep.api import schemas
+from threadkeep.api import constraints, schemas
 from threadkeep.api.routing import Operation
 
 _REF = "#/components/schemas/{name}"
@@ -18,42 +18,72 @@ _REASONS = {
     429: "Too many requests",
     503: "The database gives no answer",
 }
-_ALWAYS = (401, 413, 429, 503)
+_ALWAYS = (401, 413, 422, 429, 503)
+"""Any call may have a bad token or header, be too large or too frequent, or meet a database that is down."""
+_PATH_PARAMETERS = {
+    "spaceId": constraints.ID,
+    "sessionId": constraints.ID,
+    "sequenceId": constraints.SEQUENCE_ID,
+}
+_REQUEST_ID = {"description": "Names this request in the server's log.", "schema": {"type": "string"}}
+_HEADERS: dict[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}},
+    409: {"Location": {"description": "What has the deduplication key.", "schema": {"type": "string"}}},
+    429: {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}},
+}
+_ON_BEHALF_OF = {
+    "name": "X-Threadkeep-User",
+    "in": "header",
+    "description": "A user of the caller's own, for whom the call is made: needs the right to act for others.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+_RULE = {
+    "type": "object",
+    "required": ["loc", "msg", "type"],
+    "properties": {
+        "loc": {"type": "array", "items": {"type": ["string", "integer"]}},
+        "msg": {"type": "string"},
+        "type": {"type": "string"},
+    },
+}
 _ERROR = {
     "title": "Error",
     "type": "object",
     "required": ["detail"],
+    "properties": {"detail": {"type": "string"}},
+}
+_INVALID = {
+    "title": "Invalid",
+    "description": "Each rule that is broken, with its place; a text where an event has changed meanwhile.",
+    "type": "object",
+    "required": ["detail"],
+    "properties": {"detail": {"anyOf": [{"type": "array", "minItems": 1, "items": _RULE}, {"type": "string"}]}},
+}
+_CONFLICT = {
+    "title": "Conflict",
+    "description": "What is in the way; for a deduplication key, its name, and the id and address of what has it.",
+    "type": "object",
+    "required": ["detail"],
     "properties": {
-        "detail": {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["loc", "msg", "type"],
-                        "properties": {
-                            "loc": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}},
-                            "msg": {"type": "string"},
-                            "type": {"type": "string"},
-                        },
-                    },
-                },
-            ]
-        }
+        "detail": {"type": "string"},
+        "errorName": {"type": "string"},
+        "existingMemorySpaceId": constraints.ID,
+        "existingMemorySpaceUrl": {"type": "string", "format": "uri"},
+        "existingSessionId": constraints.ID,
+        "existingSessionUrl": {"type": "string", "format": "uri"},
     },
 }
+_BODIES = {409: "Conflict", 422: "Invalid"}
 
 
 def document(operations: list[Operation], *, prefix: str, version: str) -> dict[str, Any]:
     """The OpenAPI 3.1 document of the operations."""
     types = [kind for operation in operations for kind in (operation.takes, _gives(operation)) if kind is not None]
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
-    components["Error"] = _ERROR
+    components |= {"Error": _ERROR, "Invalid": _INVALID, "Conflict": _CONFLICT}
     paths: dict[str, Any] = {}
     for operation in operations:
-        path = (prefix + operation.path).replace("space_id", "spaceId").replace("session_id", "sessionId")
-        path = path.replace("sequence_id", "sequenceId")
+        path = documented_path(prefix + operation.path)
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, path)
     return {
         "openapi": "3.1.0",
@@ -71,6 +101,11 @@ def document(operations: list[Operation], *, prefix: str, version: str) -> dict[
     }
 
 
+def documented_path(path: str) -> str:
+    """The path of a route as the document names it."""
+    return path.replace("space_id", "spaceId").replace("session_id", "sessionId").replace("sequence_id", "sequenceId")
+
+
 def _gives(operation: Operation) -> Any:
     if operation.gives is None:
         return None
@@ -78,20 +113,9 @@ def _gives(operation: Operation) -> Any:
 
 
 def _operation(operation: Operation, path: str) -> dict[str, Any]:
-    gives = _gives(operation)
-    answers: dict[str, Any] = {str(operation.status): {"description": "Done"}}
-    if gives is not None:
-        answers[str(operation.status)]["content"] = _json(_schema(gives))
-    # A request without a body and without a query has nothing that could break a rule.
-    checked = (422,) if operation.takes is not None or operation.query or "sequenceId" in path else ()
-    for status in sorted({*operation.fails, *_ALWAYS, *checked}):
-        answers[str(status)] = {
-            "description": _REASONS[status],
-            "content": _json({"$ref": _REF.format(name="Error")}),
-        }
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in ("spaceId", "sessionId", "sequenceId")
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in _PATH_PARAMETERS.items()
         if f"{{{name}}}" in path
     ]
     parameters += [
@@ -99,18 +123,34 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         for query in operation.query
     ]
     parameters += [
-        {"name": header.name, "in": "header", "schema": {"type": "string"}, "description": header.description}
+        {"name": header.name, "in": "header", "schema": header.schema, "description": header.description}
         for header in operation.headers
     ]
     found: dict[str, Any] = {
         "tags": [_noun(path)],
         "summary": operation.summary,
-        "parameters": parameters,
-        "responses": answers,
+        "operationId": f"{operation.handler.__module__.rpartition('.')[2]}{operation.handler.__name__}",
+        "parameters": [*parameters, _ON_BEHALF_OF],
+        "responses": _answers(operation),
     }
     if operation.takes is not None:
         found["requestBody"] = {"required": True, "content": _json(_schema(operation.takes))}
     return found
+
+
+def _answers(operation: Operation) -> dict[str, Any]:
+    gives = _gives(operation)
+    done: dict[str, Any] = {"description": "Done", "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}}}
+    if gives is not None:
+        done["content"] = _json(_schema(gives))
+    answers = {str(operation.status): done}
+    for status in sorted({*operation.fails, *_ALWAYS}):
+        answers[str(status)] = {
+            "description": _REASONS[status],
+            "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}, **_HEADERS.get(status, {})},
+            "content": _json({"$ref": _REF.format(name=_BODIES.get(status, "Error"))}),
+        }
+    return answers
 
 
 def _noun(path: str) -> str:

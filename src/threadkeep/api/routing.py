@@ -75,6 +75,7 @@ class Header:
     """A request header, as the OpenAPI document shows it."""
 
     name: str
+    schema: dict[str, Any]
     description: str
 
 
@@ -96,7 +97,11 @@ class Operation:
 
 
 LIMIT = Query("limit", {"type": "integer", "minimum": 1, "maximum": limits.PAGE, "default": limits.PAGE}, "Items.")
-OFFSET = Query("offset", {"type": "integer", "minimum": 0, "default": 0}, "Items to leave out at the start.")
+OFFSET = Query(
+    "offset",
+    {"type": "integer", "minimum": 0, "maximum": limits.INTEGER, "default": 0},
+    "Items to leave out at the start.",
+)
 
 
 def routes(operations: list[Operation], services: Container, prefix: str) -> list[Route]:

@@ -1,15 +1,45 @@
 """The bodies of requests and answers as msgspec sees them; opaque parts stay raw.
 
-Types are checked here, limits by the rules of the domain. The keys are those of `contract`; a test compares the two.
+Types are checked here, limits by the rules of the domain; `constraints` only shows those to readers.
+The keys are those of `contract`; a test compares the two.
 """
 
 from dataclasses import replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from threadkeep import clock
+from threadkeep.api.constraints import (
+    BATCH,
+    PARTICIPANTS,
+    STRATEGIES,
+    STRATEGIES_KEPT,
+    Body,
+    BodyOrNull,
+    CustomInstructions,
+    DeduplicationKey,
+    Description,
+    EmitterId,
+    EmitterType,
+    EventType,
+    Id,
+    Limit,
+    LlmBaseUrl,
+    LlmModelName,
+    Metadata,
+    Options,
+    Participant,
+    SequenceId,
+    Strategies,
+    StrategyType,
+    Timestamp,
+    Total,
+    Trigger,
+    UserId,
+    Version,
+)
 from threadkeep.api.json import Reader
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.domain.lifecycle import Strategy, parse_strategy
@@ -19,9 +49,6 @@ from threadkeep.domain.space import Space, SpaceDraft
 from threadkeep.errors import Invalid
 
 T = TypeVar("T")
-Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
-ObjectOrNull = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
-Strategies = Annotated[Raw, Meta(extra_json_schema={"type": "array", "items": {"type": "object"}})]
 
 
 def _null() -> Raw:
@@ -36,126 +63,126 @@ def _not_given() -> Raw:
 class NewSpaceIn(Struct, rename="camel"):
     """A memory space to be made."""
 
-    description: str | None = None
-    llm_model_name: str | None = None
-    llm_base_url: str | None = None
-    custom_instructions: str | None = None
-    deduplication_key: str | None = None
+    description: Description | None = None
+    llm_model_name: LlmModelName | None = None
+    llm_base_url: LlmBaseUrl | None = None
+    custom_instructions: CustomInstructions | None = None
+    deduplication_key: DeduplicationKey | None = None
 
 
 class SpacePatchIn(Struct, rename="camel"):
     """Changes to a memory space; null clears, what is left out stays."""
 
-    description: str | UnsetType | None = UNSET
-    llm_model_name: str | UnsetType | None = UNSET
-    llm_base_url: str | UnsetType | None = UNSET
-    custom_instructions: str | UnsetType | None = UNSET
+    description: Description | UnsetType | None = UNSET
+    llm_model_name: LlmModelName | UnsetType | None = UNSET
+    llm_base_url: LlmBaseUrl | UnsetType | None = UNSET
+    custom_instructions: CustomInstructions | UnsetType | None = UNSET
 
 
 class SpaceOut(Struct, rename="camel"):
     """A memory space."""
 
-    memory_space_id: str
-    user_id: str
-    tenant_id: str
-    description: str | None
-    llm_model_name: str | None
-    llm_base_url: str | None
-    custom_instructions: str | None
-    created_at: str
-    deduplication_key: str | None
+    memory_space_id: Id
+    user_id: UserId
+    tenant_id: Id
+    description: Description | None
+    llm_model_name: LlmModelName | None
+    llm_base_url: LlmBaseUrl | None
+    custom_instructions: CustomInstructions | None
+    created_at: Timestamp
+    deduplication_key: DeduplicationKey | None
 
 
 class StrategyIn(Struct, rename="camel"):
     """What happens to a session, when, and how."""
 
-    type: str
-    trigger: dict[str, Any]
-    opts: ObjectOrNull = field(default_factory=_null)
+    type: StrategyType
+    trigger: Trigger
+    opts: Options = field(default_factory=_null)
 
 
 class NewSessionIn(Struct, rename="camel"):
     """A session to be made."""
 
-    participants: list[str]
-    lifecycle_strategies: list[StrategyIn] | None = None
-    description: str | None = None
-    metadata: ObjectOrNull = field(default_factory=_null)
-    deduplication_key: str | None = None
+    participants: Annotated[list[Participant], PARTICIPANTS]
+    lifecycle_strategies: Annotated[list[StrategyIn], STRATEGIES] | None = None
+    description: Description | None = None
+    metadata: Metadata = field(default_factory=_null)
+    deduplication_key: DeduplicationKey | None = None
 
 
 class SessionPatchIn(Struct, rename="camel"):
     """Changes to a session; null clears description and metadata, what is left out stays."""
 
-    description: str | UnsetType | None = UNSET
-    metadata: ObjectOrNull = field(default_factory=_not_given)
-    lifecycle_strategies: list[StrategyIn] | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    metadata: Metadata = field(default_factory=_not_given)
+    lifecycle_strategies: Annotated[list[StrategyIn], STRATEGIES_KEPT] | UnsetType = UNSET
 
 
 class SessionOut(Struct, rename="camel"):
     """A session."""
 
-    id: str
-    participants: tuple[str, ...]
-    description: str | None
-    metadata: ObjectOrNull
-    created_at: str
+    id: Id
+    participants: Annotated[tuple[Participant, ...], PARTICIPANTS]
+    description: Description | None
+    metadata: Metadata
+    created_at: Timestamp
     lifecycle_strategies: Strategies
-    version: int
-    deduplication_key: str | None
+    version: Version
+    deduplication_key: DeduplicationKey | None
 
 
 class EmitterIn(Struct):
     """Who produced an event."""
 
-    type: str
-    id: str | None = None
+    type: EmitterType
+    id: EmitterId | None = None
 
 
 class NewEventIn(Struct, rename="camel"):
     """An event to be appended."""
 
-    body: Object
+    body: Body
     emitter: EmitterIn
-    type: str | None = None
+    type: EventType | None = None
 
 
 class EventBatchIn(Struct, rename="camel"):
     """Events to be appended, all or none."""
 
-    events: list[NewEventIn]
+    events: Annotated[list[NewEventIn], BATCH]
 
 
 class EventPatchIn(Struct, rename="camel"):
     """Changes to an event; what is left out or null stays."""
 
-    body: ObjectOrNull = field(default_factory=_not_given)
-    type: str | None = None
+    body: BodyOrNull = field(default_factory=_not_given)
+    type: EventType | None = None
     emitter: EmitterIn | None = None
 
 
 class EventBatchItemIn(EventPatchIn, rename="camel", kw_only=True):
     """Changes to one event of a batch."""
 
-    sequence_id: int
-    created_at: str | None = None
+    sequence_id: SequenceId
+    created_at: Timestamp | None = None
 
 
 class EventBatchPatchIn(Struct, rename="camel"):
     """Changes to several events, all or none."""
 
-    events: list[EventBatchItemIn]
+    events: Annotated[list[EventBatchItemIn], BATCH]
 
 
 class EventOut(Struct, rename="camel"):
     """An event."""
 
-    sequence_id: int
-    body: Object
-    event_type: str | None
-    emitter_type: str
-    emitter_id: str | None
-    created_at: str
+    sequence_id: SequenceId
+    body: Body
+    event_type: EventType | None
+    emitter_type: EmitterType
+    emitter_id: EmitterId | None
+    created_at: Timestamp
 
 
 class ItemsOut(Struct):
@@ -168,9 +195,9 @@ class PageOut(Struct, Generic[T]):
     """A page of a list."""
 
     items: list[T]
-    total: int
-    offset: int
-    limit: int
+    total: Total
+    offset: Total
+    limit: Limit
 
 
 class VersionOut(Struct, rename="camel"):

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from threadkeep.api import schemas
+from threadkeep.api.constraints import TIMESTAMP
 from threadkeep.api.errors import json_response
 from threadkeep.api.routing import LIMIT, OFFSET, Call, Operation, Query, parse_integer
 from threadkeep.domain import limits
@@ -130,7 +131,7 @@ OPERATIONS = [
         _patch,
         takes=schemas.EventPatchIn,
         gives=schemas.EventOut,
-        query=(Query("createdAt", {"type": "string", "format": "date-time"}, "The createdAt that it must have."),),
+        query=(Query("createdAt", TIMESTAMP, "The createdAt that it must have."),),
         fails=(400, 404),
     ),
     Operation("DELETE", _THIS, "Delete an event", _delete, status=204, fails=(404,)),

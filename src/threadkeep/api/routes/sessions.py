@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from threadkeep.api import schemas
+from threadkeep.api.constraints import VERSION_PRECONDITION
 from threadkeep.api.errors import json_response
 from threadkeep.api.routing import LIMIT, OFFSET, Call, Header, Operation, Query, parse_integer
 from threadkeep.domain import limits
@@ -84,10 +85,14 @@ OPERATIONS = [
             LIMIT,
             Query(
                 "participants",
-                {"type": "array", "items": {"type": "string"}},
+                {"type": "array", "items": {"type": "string"}, "maxItems": limits.PARTICIPANTS},
                 "Only sessions that hold any of these; repeat it for several.",
             ),
-            Query("description", {"type": "string", "minLength": 3}, "Only sessions whose description holds this."),
+            Query(
+                "description",
+                {"type": "string", "minLength": limits.NEEDLE},
+                "Only sessions whose description holds this.",
+            ),
             Query("deduplicationKey", {"type": "string"}, "Only the session with exactly this key."),
         ),
         fails=(404,),
@@ -101,7 +106,9 @@ OPERATIONS = [
         _patch,
         takes=schemas.SessionPatchIn,
         gives=schemas.SessionOut,
-        headers=(Header("If-Match", "The version that the session must have."),),
+        headers=(
+            Header("If-Match", VERSION_PRECONDITION, "The version that the session must have; in quotes or not."),
+        ),
         fails=(404, 409),
     ),
     Operation("DELETE", _THIS, "Delete a session and its events", _delete, status=204, fails=(404,)),
