@@ -1,7 +1,7 @@
 """The async client on an in-process service: no server, no port."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import httpx
 
@@ -14,6 +14,7 @@ try:
     from threadkeep.api.routing import PRINCIPAL
     from threadkeep.services.container import Container
     from threadkeep.settings import Settings
+    from threadkeep.workers.runner import working
 except ModuleNotFoundError as error:
     raise MissingExtra("server", "threadkeep.embedded") from error
 
@@ -25,7 +26,7 @@ _SECONDS = 30.0
 
 @asynccontextmanager
 async def client(
-    database: str = "sqlite:///threadkeep.db", *, user: str = "local"
+    database: str = "sqlite:///threadkeep.db", *, user: str = "local", work: bool = True
 ) -> AsyncIterator[DRMemoryServiceClient]:
     """A client on a Memory Service that runs inside this process and ends with the context.
 
@@ -40,6 +41,8 @@ async def client(
     Args:
         database: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. Its schema is made, or brought up to date.
         user: The name of the user who owns what is stored; made where there is none.
+        work: Run lifecycle strategies and the purge while the context is open, as a server would. What came due while
+            nothing was open is done soon after the next opening.
 
     Raises:
         MissingExtra: The `server` extra is not installed, or `postgres` for a PostgreSQL database.
@@ -51,6 +54,7 @@ async def client(
         principal = await container.tokens.local_principal(user)
         transport = InProcessTransport(create_app(container), {PRINCIPAL: principal})
         async with (
+            working(container) if work else nullcontext(),
             httpx.AsyncClient(transport=transport, trust_env=False, timeout=_SECONDS) as http_client,
             DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_TOKEN, http_client=http_client) as opened,
         ):

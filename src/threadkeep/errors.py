@@ -9,10 +9,12 @@
     ├── Conflict                         what is stored says otherwise
     │   ├── DeduplicationConflict        the key is taken; carries the id that took it
     │   ├── SessionVersionMismatch       the session has changed since it was read
+    │   ├── StrategyClosed               the lifecycle strategy has run; names its type
     │   └── RunActive                    the thread already has a run; carries its id
     ├── TooLarge                         the request is over the body limit
     ├── RateLimited                      too many requests; carries the seconds to wait
     ├── Unavailable                      the store gives no answer; trying again later may help
+    ├── LeaseLost                        the job is no longer this worker's
     ├── MissingExtra                     an optional part is not installed; names the install line
     └── ClientError                      the service refused a call of the synchronous SDK (4xx)
         ├── MemorySpaceDeduplicationError
@@ -87,6 +89,16 @@ class SessionVersionMismatch(Conflict):
         self.actual = actual
 
 
+class StrategyClosed(Conflict):
+    """The strategies of a type that has run for the session cannot be changed."""
+
+    def __init__(self, strategy_type: str) -> None:
+        super().__init__(
+            f"{strategy_type} has run for this session and is closed to change: send its strategies as they are"
+        )
+        self.strategy_type = strategy_type
+
+
 class RunActive(Conflict):
     """The thread already has an active run."""
 
@@ -110,6 +122,10 @@ class RateLimited(ThreadkeepError):
 
 class Unavailable(ThreadkeepError):
     """The store gives no answer now."""
+
+
+class LeaseLost(ThreadkeepError):
+    """The lease on a job ran out, or another worker has the job: what was done under it is undone."""
 
 
 class MissingExtra(ThreadkeepError, ImportError):

@@ -23,6 +23,13 @@ class Settings:
     upstream: str | None = _setting(None, "The URL of an AG-UI server to put behind the gateway.")
     max_content: int = _setting(1_000_000, "Characters of an event's body.content at most.")
     max_request_bytes: int = _setting(16 * 1024 * 1024, "Bytes of one request at most.")
+    work: bool = _setting(True, "Run lifecycle strategies and the purge in this process too.")
+    purge_after: int = _setting(30, "Days after which what was deleted is removed for good; 0 keeps it for ever.")
+    final_extraction: str = _setting(
+        "always",
+        "Extract the memories of a session that ends before it was due: always, expired (unless a caller deleted it), "
+        "never.",
+    )
     run_lease: int = _setting(15, "Seconds after which the run of a process that has died is ended.")
 
 

@@ -1,6 +1,7 @@
 """What surrounds every call: tokens, paths, ids of requests, limits, and answers to what nobody foresaw."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -129,15 +130,7 @@ async def test_every_answer_has_a_request_id(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_request_over_the_limit_is_413_before_it_is_parsed(container: Container, token: str) -> None:
-    small = Container(
-        Settings(max_request_bytes=1024),
-        container.database,
-        container.spaces,
-        container.sessions,
-        container.events,
-        container.tokens,
-        container.runs,
-    )
+    small = replace(container, settings=Settings(max_request_bytes=1024))
     async with httpx.AsyncClient(
         transport=InProcessTransport(create_app(small)),
         base_url="http://threadkeep.test/api/v2",

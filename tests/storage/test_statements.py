@@ -9,19 +9,23 @@ import pytest
 from threadkeep.storage import (
     appends,
     events,
+    extractions,
     jobs,
+    lifecycle,
+    purge,
     recent_sessions,
     runs,
     search,
     session_pages,
     sessions,
     spaces,
+    token_counts,
     tokens,
 )
 from threadkeep.storage.statement import InsertMany, Statement, like_pattern
 
 DIALECTS = ("sqlite", "postgresql")
-# These look across spaces on purpose: they ask for the spaces of a user, or for runs that nobody holds any more.
+# These look across spaces on purpose: for spaces of a user, runs and jobs that nobody holds, what is to be purged.
 ACROSS_SPACES = {
     "spaces._COUNT",
     "spaces._LIST",
@@ -29,6 +33,11 @@ ACROSS_SPACES = {
     "spaces._BY_KEY",
     "runs._RENEW",
     "runs._EXPIRED",
+    "jobs._DUE",
+    "purge._SPACES",
+    "purge._SESSIONS",
+    "purge._EVENTS",
+    "purge._ANSWERS",
 }
 FORBIDDEN = re.compile(
     r"\b(?:now|random|clock_timestamp|gen_random_uuid|pg_advisory\w*)\(|\bSKIP LOCKED\b", re.IGNORECASE
@@ -36,7 +45,8 @@ FORBIDDEN = re.compile(
 
 
 def every_statement() -> Iterator[tuple[str, Statement]]:
-    for module in (spaces, sessions, session_pages, recent_sessions, search, jobs, events, appends, runs, tokens):
+    of_sessions = (sessions, session_pages, recent_sessions, search, lifecycle, token_counts, extractions)
+    for module in (spaces, *of_sessions, jobs, purge, events, appends, runs, tokens):
         name = module.__name__.rpartition(".")[2]
         for attribute, value in vars(module).items():
             if isinstance(value, Statement):
@@ -49,6 +59,8 @@ def every_statement() -> Iterator[tuple[str, Statement]]:
     for flags in ((False, False), (True, False), (False, True), (True, True)):
         yield "events._window", events._window(*flags)
     yield "appends._list", appends._list(1)
+    for statement in (*purge._FEW, *itertools.chain(*purge._MANY)):
+        yield "purge._of_session", statement
     for participants, *flags in itertools.product((0, 1, 2), *[(False, True)] * 3):
         yield "session_pages._page", session_pages._page(participants, *flags)
 

@@ -36,6 +36,8 @@ def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
         headers["Location"] = location
     if isinstance(error, errors.RunActive):
         body |= {"errorName": "RunActive", "activeRunId": error.run_id}
+    if isinstance(error, errors.StrategyClosed):
+        body["errorName"] = "LifecycleStrategyClosed"
     if isinstance(error, errors.RateLimited):
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, errors.Unauthorized):

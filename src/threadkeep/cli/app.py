@@ -6,6 +6,7 @@ from threadkeep import __version__
 from threadkeep.cli.migrate import migrate
 from threadkeep.cli.serve import serve
 from threadkeep.cli.token import token
+from threadkeep.cli.work import work
 
 
 @click.group(context_settings={"auto_envvar_prefix": "THREADKEEP", "help_option_names": ["-h", "--help"]})
@@ -17,3 +18,4 @@ def threadkeep() -> None:
 threadkeep.add_command(serve)
 threadkeep.add_command(token)
 threadkeep.add_command(migrate)
+threadkeep.add_command(work)

@@ -17,8 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def setting(name: str, **options: Any) -> Callable[[F], F]:
     """The option of a setting: `--database-connections`, also read from THREADKEEP_DATABASE_CONNECTIONS."""
     default = getattr(Settings(), name)
+    flag = name.replace("_", "-")
     return click.option(
-        f"--{name.replace('_', '-')}",
+        f"--{flag}/--no-{flag}" if isinstance(default, bool) else f"--{flag}",
         name,
         envvar=f"THREADKEEP_{name.upper()}",
         default=default,

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -17,8 +17,9 @@ from starlette.types import ASGIApp
 from threadkeep.api.app import create_app
 from threadkeep.cli.running import run, setting, with_container
 from threadkeep.errors import ThreadkeepError
-from threadkeep.services.container import Container
+from threadkeep.services.container import FINAL_EXTRACTIONS, Container
 from threadkeep.settings import Settings
+from threadkeep.workers.runner import working
 
 _BACKLOG = 2048
 _GC_THRESHOLD = 10_000
@@ -38,6 +39,9 @@ _GRACE = 5
 @setting("upstream")
 @setting("max_content", type=click.IntRange(min=1))
 @setting("max_request_bytes", type=click.IntRange(min=1024))
+@setting("work")
+@setting("purge_after", type=click.IntRange(min=0))
+@setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
 @setting("run_lease", type=click.IntRange(min=1))
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""
@@ -57,7 +61,7 @@ async def listen_and_serve(container: Container, settings: Settings, announce: A
     with _listen(settings.host, settings.port) as listener:
         url = f"http://{_printable(settings.host)}:{listener.getsockname()[1]}"
         secret = await _first_token(container, settings)
-        async with _application(container, settings) as app:
+        async with _application(container, settings) as app, _worker(container, settings):
             config = uvicorn.Config(
                 app,
                 lifespan="off",
@@ -105,6 +109,10 @@ async def _application(container: Container, settings: Settings) -> AsyncIterato
 
     async with open_gateway(container, api) as both:
         yield both
+
+
+def _worker(container: Container, settings: Settings) -> AbstractAsyncContextManager[object]:
+    return working(container) if settings.work else nullcontext()
 
 
 def _announce(settings: Settings, url: str, secret: str | None) -> None:

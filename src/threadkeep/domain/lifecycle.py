@@ -5,14 +5,18 @@ Running them is the workers' business; here are functions of values, without a c
 """
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from threadkeep.domain import limits
-from threadkeep.errors import Invalid
+from threadkeep.errors import Invalid, StrategyClosed
 
-TYPES = ("soft_delete", "extract_memories")
+SOFT_DELETE = "soft_delete"
+EXTRACT = "extract_memories"
+TYPES = (SOFT_DELETE, EXTRACT)
 TWO_YEARS = 63_072_000
 TRIGGERS = {"ttl": TWO_YEARS, "idle": TWO_YEARS, "eventCount": 1_000_000, "tokenCount": 100_000_000}
 """The largest number that a trigger takes: seconds, events or tokens. The smallest is 1."""
@@ -31,7 +35,10 @@ class Strategy:
     """The options as the JSON text that came."""
 
 
-DEFAULT = (Strategy("soft_delete", "ttl", DEFAULT_TTL),)
+DEFAULT = (Strategy(SOFT_DELETE, "ttl", DEFAULT_TTL),)
+# Decimal takes numbers of any length, which int does not.
+_DECODER = json.JSONDecoder(parse_int=Decimal, parse_float=Decimal)
+_HEAD = re.compile(r'[\[,]\{"type":"(\w+)","trigger":(\{[^}]*\}),"opts":\s*')
 
 
 def parse_strategy(type_: str, trigger: Any, opts: str | None, *loc: str | int) -> Strategy:
@@ -58,6 +65,13 @@ def check(strategies: Sequence[Strategy]) -> None:
         seen.add((strategy.type, strategy.trigger))
 
 
+def check_closed(before: Sequence[Strategy], after: Sequence[Strategy], ran: Collection[str]) -> None:
+    """Raise StrategyClosed where a type that has run is not left as it is."""
+    for type_ in sorted(ran):
+        if _of_type(type_, before) != _of_type(type_, after):
+            raise StrategyClosed(type_)
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the triggers look at. Times in microseconds since 1970."""
@@ -67,6 +81,21 @@ class Facts:
     """The time of the last event, or of creation where there is none."""
     event_count: int = 0
     token_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to happen to a session now, in this order."""
+
+    extract: Strategy | None
+    delete: bool
+
+
+def due(strategies: Sequence[Strategy], ran: Collection[str], facts: Facts, now: int) -> Due:
+    """What is due of the types that have not run. Of several extractions the first in the list is taken."""
+    gone_off = [strategy for strategy in _waiting(strategies, ran) if is_due(strategy, facts, now)]
+    extractions = [strategy for strategy in gone_off if strategy.type == EXTRACT]
+    return Due(extractions[0] if extractions else None, len(gone_off) > len(extractions))
 
 
 def is_due(strategy: Strategy, facts: Facts, now: int) -> bool:
@@ -79,10 +108,29 @@ def is_due(strategy: Strategy, facts: Facts, now: int) -> bool:
     return at is not None and at <= now
 
 
+def last_extraction(strategies: Sequence[Strategy], ran: Collection[str]) -> Strategy | None:
+    """The extraction that is to be caught up on when the session ends before it was due; None where none is wanted."""
+    wanted = [item for item in _waiting(strategies, ran) if item.type == EXTRACT and item.trigger != "never"]
+    return wanted[0] if wanted else None
+
+
 def next_due_at(strategies: Sequence[Strategy], ran: Collection[str], facts: Facts) -> int | None:
     """The first time at which a trigger of time goes off, if nothing happens until then; None where there is none."""
-    times = [_due_at(strategy, facts) for strategy in strategies if strategy.type not in ran]
+    times = [_due_at(strategy, facts) for strategy in _waiting(strategies, ran)]
     return min((at for at in times if at is not None), default=None)
+
+
+def look_at(strategies: Sequence[Strategy], ran: Collection[str], facts: Facts, now: int) -> int | None:
+    """When to look at a session whose strategies were changed: at once where one is due or tokens are to be counted."""
+    waiting = _waiting(strategies, ran)
+    if counts_tokens(strategies, ran) or any(is_due(strategy, facts, now) for strategy in waiting):
+        return now
+    return next_due_at(strategies, ran, facts)
+
+
+def counts_tokens(strategies: Sequence[Strategy], ran: Collection[str]) -> bool:
+    """Whether a strategy that has not run asks for the number of tokens."""
+    return any(strategy.trigger == "tokenCount" for strategy in _waiting(strategies, ran))
 
 
 def wake_count(strategies: Sequence[Strategy], ran: Collection[str]) -> int | None:
@@ -90,10 +138,13 @@ def wake_count(strategies: Sequence[Strategy], ran: Collection[str]) -> int | No
 
     A count of tokens is unknown until somebody counts, so that each append asks for it.
     """
-    waiting = [strategy for strategy in strategies if strategy.type not in ran]
-    if any(strategy.trigger == "tokenCount" for strategy in waiting):
+    if counts_tokens(strategies, ran):
         return 1
-    return min((strategy.value for strategy in waiting if strategy.trigger == "eventCount"), default=None)
+    return min((item.value for item in _waiting(strategies, ran) if item.trigger == "eventCount"), default=None)
+
+
+def _waiting(strategies: Sequence[Strategy], ran: Collection[str]) -> list[Strategy]:
+    return [strategy for strategy in strategies if strategy.type not in ran]
 
 
 def _due_at(strategy: Strategy, facts: Facts) -> int | None:
@@ -101,14 +152,29 @@ def _due_at(strategy: Strategy, facts: Facts) -> int | None:
     return None if anchor is None else anchor + strategy.value * 1_000_000
 
 
+def _of_type(type_: str, strategies: Sequence[Strategy]) -> dict[str, tuple[int, Any]]:
+    return {
+        strategy.trigger: (strategy.value, _DECODER.decode(strategy.opts or "{}"))
+        for strategy in strategies
+        if strategy.type == type_
+    }
+
+
 def from_json(text: str) -> tuple[Strategy, ...]:
-    """The strategies of a text that `to_json` wrote."""
+    """The strategies of a text that `to_json` wrote, their options verbatim."""
     found = []
-    for fields in json.loads(text):
-        ((trigger, value),) = fields["trigger"].items()
-        opts = fields["opts"]
-        found.append(Strategy(fields["type"], trigger, value, None if opts is None else json.dumps(opts)))
+    place = 0
+    while head := _HEAD.match(text, place):
+        ((trigger, value),) = json.loads(head[2]).items()
+        opts, end = _DECODER.raw_decode(text, head.end())
+        found.append(Strategy(head[1], trigger, value, None if opts is None else text[head.end() : end]))
+        place = text.index("}", end) + 1
     return tuple(found)
+
+
+def parse_ran(kept: str) -> frozenset[str]:
+    """The types that have run, from the text with commas between that is kept."""
+    return frozenset(filter(None, kept.split(",")))
 
 
 def to_json(strategies: Sequence[Strategy]) -> str:
@@ -119,6 +185,15 @@ def to_json(strategies: Sequence[Strategy]) -> str:
 def _one_to_json(strategy: Strategy) -> str:
     trigger = json.dumps({strategy.trigger: strategy.value})
     return f'{{"type":"{strategy.type}","trigger":{trigger},"opts":{strategy.opts or "null"}}}'
+
+
+def extraction_payload(strategy: Strategy, last_sequence_id: int, *, is_final: bool) -> str:
+    """What a job of extraction carries, as JSON: why it is there, with which options, and how far it reads."""
+    trigger = json.dumps({strategy.trigger: strategy.value})
+    return (
+        f'{{"trigger":{trigger},"opts":{strategy.opts or "null"},'
+        f'"lastSequenceId":{last_sequence_id},"isFinal":{json.dumps(is_final)}}}'
+    )
 
 
 def _parse_trigger(trigger: Any, loc: tuple[str | int, ...]) -> tuple[str, int]:
@@ -142,10 +217,10 @@ def _check_opts(type_: str, opts: str | None, loc: tuple[str | int, ...]) -> Non
     if opts is None:
         return
     place = (*loc, "opts")
-    fields = json.loads(opts)
+    fields = _DECODER.decode(opts)
     if not isinstance(fields, dict):
         raise Invalid("opts is an object or null", place, "dict_type")
-    if type_ == "soft_delete" and fields:
+    if type_ == SOFT_DELETE and fields:
         raise Invalid("soft_delete takes no options", place)
     expected: dict[str, tuple[type, ...]] = {
         "softDelete": (bool,),

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 from threadkeep.services.events import Events
+from threadkeep.services.jobs import Jobs
+from threadkeep.services.lifecycle import Lifecycle
+from threadkeep.services.purge import Purge
 from threadkeep.services.runs import Runs
 from threadkeep.services.sessions import Sessions
 from threadkeep.services.spaces import Spaces
@@ -10,6 +13,8 @@ from threadkeep.services.tokens import Tokens
 from threadkeep.settings import Settings
 from threadkeep.storage.database import Database, open_database
 from threadkeep.storage.migrate import migrate
+
+FINAL_EXTRACTIONS = ("always", "expired", "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,9 @@ class Container:
     events: Events
     tokens: Tokens
     runs: Runs
+    jobs: Jobs
+    lifecycle: Lifecycle
+    purge: Purge
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -36,10 +44,13 @@ class Container:
             settings,
             database,
             Spaces(database),
-            Sessions(database),
+            Sessions(database, final_extraction=settings.final_extraction == "always"),
             Events(database, max_content=settings.max_content),
             Tokens(database),
             Runs(database),
+            Jobs(database),
+            Lifecycle(database, final_extraction=settings.final_extraction != "never"),
+            Purge(database, after_days=settings.purge_after),
         )
 
     async def close(self) -> None:

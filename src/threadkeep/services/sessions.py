@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from threadkeep import clock, ids
 from threadkeep.domain import lifecycle, limits, session
 from threadkeep.domain.principal import Principal
-from threadkeep.domain.session import Session, SessionChange, SessionDraft
+from threadkeep.domain.session import Session, SessionChange, SessionDraft, Unset
 from threadkeep.errors import DeduplicationConflict, Invalid, NotFound, SessionVersionMismatch
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
+from threadkeep.storage import lifecycle as stored_lifecycle
 from threadkeep.storage import recent_sessions, session_pages, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.recent_sessions import RecentSession
 from threadkeep.storage.session_pages import Filters
+from threadkeep.storage.statement import Steps
 
 __all__ = ["Filters", "RecentPage", "RecentSession", "Sessions"]
 
@@ -26,8 +28,9 @@ class RecentPage:
 
 
 class Sessions:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, final_extraction: bool = True) -> None:
         self._database = database
+        self._final_extraction = final_extraction
 
     async def create(self, principal: Principal, space_id: str, draft: SessionDraft) -> Session:
         """Make a session; without strategies it gets the default one.
@@ -121,7 +124,8 @@ class Sessions:
     ) -> Session:
         """Apply a change and count the version up; an empty change leaves it.
 
-        Raises Invalid, NotFound, SessionVersionMismatch.
+        Strategies take effect from their own anchor: the creation, or the last event.
+        Raises Invalid, NotFound, SessionVersionMismatch, StrategyClosed.
         """
         session.check_change(change)
         check_ids(space_id, session_id)
@@ -130,9 +134,20 @@ class Sessions:
             if isinstance(found, Session) and expected_version not in (None, found.version):
                 found = found.version
         else:
-            found = await self._database.write(
-                lambda: sessions.patch(space_id, session_id, principal.user_id, change, expected_version)
-            )
+
+            def operation() -> Steps[Session | int | None]:
+                strategies = change.strategies
+                held = (
+                    None if isinstance(strategies, Unset) else (yield from stored_lifecycle.hold(space_id, session_id))
+                )
+                made = yield from sessions.patch(space_id, session_id, principal.user_id, change, expected_version)
+                if isinstance(made, Session) and held is not None and not isinstance(strategies, Unset):
+                    # Raised inside the transaction, so that the patch is undone.
+                    lifecycle.check_closed(held.strategies, strategies, held.ran)
+                    yield from stored_lifecycle.change(space_id, session_id, held, strategies, clock.now())
+                return made
+
+            found = await self._database.write(operation)
         if found is None:
             raise no_session(session_id)
         if isinstance(found, int):
@@ -143,7 +158,9 @@ class Sessions:
         """Soft-delete the session; its events are gone with it. Raises NotFound."""
         check_ids(space_id, session_id)
         if not await self._database.write(
-            lambda: sessions.delete(space_id, session_id, principal.user_id, clock.now())
+            lambda: sessions.delete(
+                space_id, session_id, principal.user_id, clock.now(), final_extraction=self._final_extraction
+            )
         ):
             raise no_session(session_id)
 

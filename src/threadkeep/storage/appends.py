@@ -14,6 +14,7 @@ from sqlalchemy import CTE, Column, bindparam, case, column, literal_column, nul
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventDraft
+from threadkeep.domain.job import LIFECYCLE
 from threadkeep.storage import jobs, text
 from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat
 from threadkeep.storage.tables import events, participants, session_counters, spaces
@@ -160,7 +161,7 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
     for moved_chunk in chunks(sorted(moved)):
         yield _list(len(moved_chunk)), flat(moved_chunk)
     for place in sorted(woken):
-        yield from jobs.wake(*place, jobs.LIFECYCLE, now)
+        yield from jobs.wake(*place, LIFECYCLE, now)
     if strangers:
         # Two users name one session in one group: one of them has it, and which one only the database knows.
         for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):

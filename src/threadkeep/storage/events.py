@@ -23,7 +23,7 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import limits
 from threadkeep.domain.event import Event, EventChange
-from threadkeep.storage import text
+from threadkeep.storage import text, token_counts
 from threadkeep.storage.statement import Row, Statement, Steps
 from threadkeep.storage.tables import events, session_counters, spaces
 
@@ -144,6 +144,12 @@ _THIS = and_(
     _IS_OPEN,
 )
 _NEW_EMITTER = bindparam("new_emitter_type", type_=Text)
+# Where each append makes the lifecycle look, its tokens may be counted: see token_counts.
+_IS_COUNTED = (
+    select(session_counters.c.wake_count == literal_column("1"))
+    .where(session_counters.c.space_id == events.c.space_id, session_counters.c.session_id == events.c.session_id)
+    .scalar_subquery()
+)
 _PATCH = Statement(
     update(events)
     .where(_THIS, or_(_TOKEN.is_(None), events.c.updated_at == _TOKEN))
@@ -155,10 +161,10 @@ _PATCH = Statement(
         # Strictly later, even where the clock stands still or was put back.
         updated_at=case((events.c.updated_at >= _NOW, events.c.updated_at + 1), else_=_NOW),
     )
-    .returning(*EVENT_COLUMNS)
+    .returning(*EVENT_COLUMNS, _IS_COUNTED)
 )
 _TOKEN_OF = Statement(select(events.c.updated_at).where(_THIS))
-_DELETE = Statement(update(events).where(_THIS).values(deleted_at=_NOW).returning(events.c.seq))
+_DELETE = Statement(update(events).where(_THIS).values(deleted_at=_NOW).returning(_IS_COUNTED))
 _MIX_TYPES = Statement(
     update(session_counters)
     .where(
@@ -212,7 +218,10 @@ def patch(
         if not rows:
             stored = yield _TOKEN_OF, at
             return Stale(change.sequence_id, stored[0][0]) if stored else change.sequence_id
-        made.append(to_event(rows[0]))
+        *row, is_counted = rows[0]
+        made.append(to_event(row))
+        if is_counted and change.body is not None:
+            yield from token_counts.edited(space_id, session_id, change.sequence_id, now)
         if change.type is not None:
             yield _MIX_TYPES, {"at_space": space_id, "at_session": session_id, "type": text.encode(change.type)}
     return made
@@ -224,6 +233,8 @@ def delete(space_id: str, session_id: str, user_id: str, sequence_id: int, now: 
     rows = yield _DELETE, {**at, "at_number": sequence_id, "user_id": user_id, "now": now}
     if rows:
         yield _COUNT_DOWN, at
+    if rows and rows[0][0]:
+        yield from token_counts.edited(space_id, session_id, sequence_id, now)
     return bool(rows)
 
 

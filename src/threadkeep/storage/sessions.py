@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, literal, literal_column, select, update
+from sqlalchemy import and_, bindparam, case, func, literal, literal_column, null, select, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle
+from threadkeep.domain.job import LIFECYCLE
 from threadkeep.domain.session import Session, SessionChange, Unset
-from threadkeep.storage import jobs, search, text
+from threadkeep.storage import extractions, jobs, search, text
 from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, insert_or_find, insert_unless_taken
 from threadkeep.storage.tables import participants, session_counters, sessions, spaces
 
@@ -85,18 +86,31 @@ _PATCH = Statement(
     )
     .returning(*SESSION_COLUMNS)
 )
-_DELETE = Statement(
-    update(sessions).where(_AT).values(deleted_at=bindparam("now"), live_key=None).returning(sessions.c.session_id)
+_DELETED = {"deleted_at": bindparam("now", type_=BigInteger), "live_key": null()}
+_DELETE = Statement(update(sessions).where(_AT).values(**_DELETED).returning(sessions.c.strategies, sessions.c.ran))
+_EXPIRE = Statement(
+    update(sessions)
+    .where(
+        sessions.c.space_id == bindparam("at_space"),
+        sessions.c.session_id == bindparam("at_session"),
+        sessions.c.deleted_at.is_(None),
+    )
+    .values(**_DELETED)
+    .returning(sessions.c.strategies, sessions.c.ran)
 )
 # What only a session that lives has.
-_FORGET = [
-    Statement(
-        delete_from(table).where(
-            table.c.space_id == bindparam("at_space"), table.c.session_id == bindparam("at_session")
-        )
+_FORGET_COUNTERS = Statement(
+    delete_from(session_counters)
+    .where(
+        session_counters.c.space_id == bindparam("at_space"), session_counters.c.session_id == bindparam("at_session")
     )
-    for table in (session_counters, participants)
-]
+    .returning(session_counters.c.event_count, session_counters.c.last_seq)
+)
+_FORGET_PARTICIPANTS = Statement(
+    delete_from(participants).where(
+        participants.c.space_id == bindparam("at_space"), participants.c.session_id == bindparam("at_session")
+    )
+)
 _DESCRIBE_PARTICIPANTS = Statement(
     update(participants)
     .where(participants.c.space_id == bindparam("at_space"), participants.c.session_id == bindparam("at_session"))
@@ -133,7 +147,7 @@ def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
         ],
     )
     yield from search.add(session.id, folded)
-    yield from jobs.put(*place, jobs.LIFECYCLE, lifecycle.next_due_at(strategies, (), facts), session.created_at)
+    yield from jobs.put(*place, LIFECYCLE, lifecycle.next_due_at(strategies, (), facts), session.created_at)
     return True, None
 
 
@@ -170,16 +184,37 @@ def patch(
     return None if found is None else found.version
 
 
-def delete(space_id: str, session_id: str, user_id: str, now: int) -> Steps[bool]:
-    """Soft-delete the session; its key is free at once. Returns whether it was there."""
+def delete(space_id: str, session_id: str, user_id: str, now: int, *, final_extraction: bool) -> Steps[bool]:
+    """Soft-delete the session; its key is free at once. Returns whether it was there.
+
+    `final_extraction` queues the extraction of its memories where one was wanted and not due yet.
+    """
     rows = yield _DELETE, {"at_space": space_id, "at_session": session_id, "user_id": user_id, "now": now}
-    if not rows:
-        return False
-    for statement in _FORGET:
-        yield statement, {"at_space": space_id, "at_session": session_id}
+    if rows:
+        yield from _end(space_id, session_id, rows[0], now, final_extraction)
+    return bool(rows)
+
+
+def expire(space_id: str, session_id: str, now: int, *, final_extraction: bool) -> Steps[bool]:
+    """As `delete`, because the session's time has come."""
+    rows = yield _EXPIRE, {"at_space": space_id, "at_session": session_id, "now": now}
+    if rows:
+        yield from _end(space_id, session_id, rows[0], now, final_extraction)
+    return bool(rows)
+
+
+def _end(space_id: str, session_id: str, row: Row, now: int, final_extraction: bool) -> Steps[None]:
+    """What follows from a session's end. An extraction that waits in the queue stays there."""
+    at = {"at_space": space_id, "at_session": session_id}
+    counters = yield _FORGET_COUNTERS, at
+    yield _FORGET_PARTICIPANTS, at
     yield from search.remove(session_id)
-    yield from jobs.drop(space_id, session_id)
-    return True
+    yield from jobs.drop(space_id, session_id, LIFECYCLE)
+    strategies, ran = lifecycle.from_json(row[0]), lifecycle.parse_ran(row[1])
+    wanted = lifecycle.last_extraction(strategies, ran) if final_extraction else None
+    for event_count, last_seq in counters:
+        if wanted is not None and event_count:
+            yield from extractions.queue(space_id, session_id, wanted, ran, last_seq, now, is_final=True)
 
 
 def _describe(space_id: str, session_id: str, description: str | None) -> Steps[None]:

@@ -1,0 +1,35 @@
+"""`threadkeep work`"""
+
+import asyncio
+import contextlib
+import signal
+from typing import Any
+
+import click
+
+from threadkeep.cli.running import run, setting, with_container
+from threadkeep.services.container import FINAL_EXTRACTIONS, Container
+from threadkeep.settings import Settings
+from threadkeep.workers.runner import working
+
+
+@click.command()
+@setting("database")
+@setting("database_connections", type=click.IntRange(min=1))
+@setting("purge_after", type=click.IntRange(min=0))
+@setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
+def work(**options: Any) -> None:
+    """Run lifecycle strategies and the purge, without serving. Any number of processes may, beside any server."""
+    run(with_container(Settings(**options), _work_until_signal))
+
+
+async def _work_until_signal(container: Container) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Windows has no such handlers; there the interrupt ends the command.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stopping.set)
+    async with working(container) as runner:
+        click.echo(f"Threadkeep works as {runner.name}")
+        await stopping.wait()

@@ -1,0 +1,30 @@
+"""The text of an event's body that is counted in tokens: its content, and what its tool calls were given and gave."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+_EMPTY = "\u200b"
+"""What chat history stores for an empty text."""
+
+
+def texts(body: str) -> list[str]:
+    """`content`, and `arguments` and `content` of each of `tool_calls`, as far as they are texts.
+
+    Decoded, so that it is the same text whether the JSON was written with escapes or without.
+    """
+    try:
+        # Numbers stay texts: they may be longer than int takes.
+        fields = json.loads(body, parse_int=str, parse_float=str)
+    except RecursionError:
+        return []
+    return [text for text in _texts(fields) if isinstance(text, str) and text not in ("", _EMPTY)]
+
+
+def _texts(fields: dict[str, Any]) -> Iterator[Any]:
+    yield fields.get("content")
+    calls = fields.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            yield call.get("arguments")
+            yield call.get("content")
