@@ -10,6 +10,7 @@ import uvloop
 from bench import appends, reads, streams
 from bench.databases import ENGINES
 from threadkeep.cli.serve import tune_interpreter
+from threadkeep.storage.appends import compile_for
 
 PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "appends": appends.through_services,
@@ -28,6 +29,8 @@ def main() -> None:
             sys.exit(f"There is no benchmark {name!r}; there are: {', '.join(PARTS)}")
     # As `threadkeep serve` does.
     tune_interpreter()
+    for engine in ENGINES:
+        compile_for(engine)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for name in names:
             for engine in ENGINES:

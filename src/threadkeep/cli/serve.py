@@ -19,6 +19,7 @@ from threadkeep.cli.running import run, setting, with_container
 from threadkeep.errors import ThreadkeepError
 from threadkeep.services.container import FINAL_EXTRACTIONS, Container
 from threadkeep.settings import Settings
+from threadkeep.storage.appends import compile_for
 from threadkeep.workers.runner import working
 
 _BACKLOG = 2048
@@ -71,6 +72,7 @@ async def listen_and_serve(container: Container, settings: Settings, announce: A
                 timeout_graceful_shutdown=_GRACE,
             )
             server = _Server(config)
+            compile_for(container.database.dialect)
             tune_interpreter()
             # From the moment that it is announced, a signal asks it to stop.
             with server.capture_signals():

@@ -22,6 +22,9 @@ from threadkeep.storage.tables import events, participants, session_counters, sp
 LISTED_LAG = 1_000_000
 """Microseconds that the activity in `participants` may lag behind: so often, at most, an append writes there."""
 
+_LIST_SIZES = (64, 16, 4, 1)
+"""Few sizes, since these are rarely written."""
+
 _INSERTED: tuple[Column[Any], ...] = (
     events.c.space_id,
     events.c.session_id,
@@ -158,7 +161,7 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
         answers.append(made)
     if rows:
         yield _INSERT, rows
-    for moved_chunk in chunks(sorted(moved)):
+    for moved_chunk in chunks(sorted(moved), _LIST_SIZES):
         yield _list(len(moved_chunk)), flat(moved_chunk)
     for place in sorted(woken):
         yield from jobs.wake(*place, LIFECYCLE, now)
@@ -167,6 +170,15 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
         for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):
             answers[index] = answer
     return answers
+
+
+def compile_for(dialect: str) -> None:
+    """Compile all that appends may run, so that no caller waits for it: some of it takes 30 milliseconds."""
+    for size in InsertMany.SIZES:
+        _advance(size).sql(dialect)
+        _INSERT.of(size).sql(dialect)
+    for size in _LIST_SIZES:
+        _list(size).sql(dialect)
 
 
 def _sole_type(drafts: Sequence[EventDraft], known: str | EllipsisType | None) -> str | None:

@@ -112,10 +112,10 @@ class InsertMany:
         return found
 
 
-def chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The rows in pieces of the sizes that are prepared."""
+def chunks(rows: Sequence[T], sizes: Sequence[int] = InsertMany.SIZES) -> Iterator[Sequence[T]]:
+    """The rows in pieces of the sizes that are prepared, the largest first and 1 the last."""
     start = 0
-    for size in InsertMany.SIZES:
+    for size in sizes:
         while len(rows) - start >= size:
             yield rows[start : start + size]
             start += size
