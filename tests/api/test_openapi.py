@@ -1,0 +1,179 @@
+"""Schemathesis reads the OpenAPI document, calls the service with what fits it and what does not, and compares."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from threadkeep import __version__, ids
+from threadkeep.api import openapi
+from threadkeep.api.app import OPERATIONS, PREFIX, create_app
+from threadkeep.services.container import Container
+from threadkeep.settings import Settings
+from threadkeep.transport.in_process import InProcessTransport
+
+EXAMPLES = 12
+"""Random calls of each operation, besides those that try each limit; always the same ones."""
+PEOPLE = ["ann", "bob\0"]
+EVENTS = 5
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+# What no schema can say: these refuse a request that fits the document.
+BEYOND_A_SCHEMA = (
+    "Patch of incorrect version of event",
+    "is named twice",
+    "Nothing to change",
+    "A second ",
+    "soft_delete takes no options",
+    "Give lastN or offset, not both",
+    # JSON Schema counts 1.0 among the integers; the service asks for 1.
+    "takes a whole number",
+    "Expected `int`, got `float`",
+)
+
+
+def strict_document() -> dict[str, Any]:
+    """The document that is served, but that an answer may hold no field that it does not name."""
+    document = openapi.document(OPERATIONS, prefix=PREFIX, version=__version__)
+    # Every call has its token: what happens without one is asked elsewhere.
+    del document["security"], document["components"]["securitySchemes"]
+    for name, schema in document["components"]["schemas"].items():
+        if name.endswith(("Out", "Out_")) or name in ("Error", "Invalid", "Conflict"):
+            schema["additionalProperties"] = False
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            # Calls on behalf of others find nothing; they have tests of their own.
+            operation["parameters"] = [each for each in operation["parameters"] if each["name"] != "X-Threadkeep-User"]
+    return document
+
+
+SCHEMA = schemathesis.openapi.from_dict(
+    strict_document(),
+    config=SchemathesisConfig.from_dict({"generation": {"deterministic": True, "max-examples": EXAMPLES}}),
+)
+
+
+class Stage:
+    """The service with something in it, which is put back when a call has taken it away."""
+
+    def __init__(self, runner: asyncio.Runner, http: httpx.AsyncClient) -> None:
+        self._runner = runner
+        self._http = http
+        self.statuses: set[int] = set()
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self._runner.run(self._http.request(method, path, **options))
+
+    def set(self) -> None:
+        self.space = self.send("POST", "memory/new/", json={"description": "d\0"}).json()["memorySpaceId"]
+        self.set_session()
+
+    def set_session(self) -> None:
+        body = {
+            "participants": PEOPLE,
+            "description": "//thread/t-1/",
+            "metadata": {"n": 1.50, "\0": None},
+            "lifecycleStrategies": [
+                {"type": "extract_memories", "trigger": {"idle": 9}, "opts": {"metadata": {"a": [1]}}},
+                {"type": "soft_delete", "trigger": {"never": True}},
+            ],
+        }
+        self.session = self.send("POST", f"memory/{self.space}/sessions/", json=body).json()["id"]
+        drafts = [
+            {"body": {"content": "hi", "n": 1e300}, "emitter": {"type": "user", "id": PEOPLE[n % 2]}, "type": "message"}
+            for n in range(EVENTS)
+        ]
+        drafts[-1] = {"body": {}, "emitter": {"type": "agent"}}
+        path = f"memory/{self.space}/sessions/{self.session}/events/batch/"
+        assert self.send("POST", path, json={"events": drafts}).status_code == 201
+
+    def lead_inside(self, case: Case) -> None:
+        """Put the ids of what is there in place of ids that are made up."""
+        given = dict(case.path_parameters or {})
+        for name, real in (("spaceId", self.space), ("sessionId", self.session)):
+            if ids.is_id(str(given.get(name, ""))):
+                given[name] = real
+        if isinstance(number := given.get("sequenceId"), int) and number > 0:
+            given["sequenceId"] = 1 + number % EVENTS
+        case.path_parameters = given
+        if case.operation.label.startswith("PATCH") and case.operation.path.endswith("/batch/"):
+            self._name_real_events(case)
+
+    @staticmethod
+    def _name_real_events(case: Case) -> None:
+        events = case.body.get("events") if isinstance(case.body, dict) else None
+        for index, item in enumerate(events if isinstance(events, list) else ()):
+            if isinstance(item, dict) and isinstance(item.get("sequenceId"), int) and item["sequenceId"] > 0:
+                item["sequenceId"] = index + 1
+                if isinstance(item.get("createdAt"), str) and index % 2:
+                    del item["createdAt"]
+
+    def call(self, case: Case) -> httpx.Response:
+        wanted = case.as_transport_kwargs(base_url="http://threadkeep.test")
+        headers = {**wanted["headers"], "Authorization": self._http.headers["Authorization"]}
+        body = {"content": wanted["data"]} if "data" in wanted else {}
+        if "json" in wanted:
+            body = {"content": json.dumps(wanted["json"])}
+        answer = self.send(wanted["method"], wanted["url"], params=wanted.get("params"), headers=headers, **body)
+        self.statuses.add(answer.status_code)
+        if answer.status_code == 204:
+            if "sessionId" in case.path_parameters:
+                self.set_session()
+            else:
+                self.set()
+        return answer
+
+
+@pytest.fixture
+def stage(database: str) -> Iterator[Stage]:
+    with asyncio.Runner() as runner:
+        container = runner.run(Container.open(Settings(database=database)))
+        _, secret = runner.run(container.tokens.create(user="alice", name="test"))
+        http = httpx.AsyncClient(
+            transport=InProcessTransport(create_app(container)),
+            base_url=f"http://threadkeep.test{PREFIX}",
+            headers={"Authorization": f"Bearer {secret}"},
+        )
+        found = Stage(runner, http)
+        found.set()
+        yield found
+        runner.run(http.aclose())
+        runner.run(container.close())
+    assert found.statuses & {200, 201, 204}, "no call got past the checks"
+
+
+@SCHEMA.parametrize()
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_service_answers_as_its_document_says(case: Case, stage: Stage) -> None:
+    stage.lead_inside(case)
+    answer = stage.call(case)
+    case.validate_response(answer, checks=CHECKS)
+    if answer.status_code == 422 and case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
+        assert any(reason in answer.text for reason in BEYOND_A_SCHEMA), answer.text
+
+
+async def test_what_is_served_is_this_document(http: httpx.AsyncClient) -> None:
+    served = (await http.get("openapi.json")).json()
+
+    assert served == openapi.document(OPERATIONS, prefix=PREFIX, version=__version__)
