@@ -5,9 +5,11 @@
     │   └── StaleEvent                   the event has changed since it was read
     ├── BadRequest                       well-formed, but at odds with what is stored
     ├── Unauthorized                     no token, or not one that is known
+    ├── Forbidden                        the token is known, but not for calls of this kind
     ├── NotFound                         it is not there, or it belongs to somebody else
     ├── Conflict                         what is stored says otherwise
     │   ├── DeduplicationConflict        the key is taken; carries the id that took it
+    │   ├── EventDeduplicationConflict   the key is taken in the session; carries the number of the event that has it
     │   ├── SessionVersionMismatch       the session has changed since it was read
     │   ├── StrategyClosed               the lifecycle strategy has run; names its type
     │   └── RunActive                    the thread already has a run; carries its id
@@ -18,7 +20,8 @@
     ├── MissingExtra                     an optional part is not installed; names the install line
     └── ClientError                      the service refused a call of the synchronous SDK (4xx)
         ├── MemorySpaceDeduplicationError
-        └── MemorySessionDeduplicationError
+        ├── MemorySessionDeduplicationError
+        └── MemoryEventDeduplicationError
         ServerError                      the service failed at a call of the synchronous SDK (5xx)
 
 The classes know nothing of HTTP; `api.errors` holds the one table from class to status.
@@ -62,6 +65,10 @@ class Unauthorized(ThreadkeepError):
     """No token, or one that is unknown, expired or revoked."""
 
 
+class Forbidden(ThreadkeepError):
+    """The token is known, but its scopes leave this kind of call out."""
+
+
 class NotFound(ThreadkeepError):
     """Nothing of that id is visible to the caller."""
 
@@ -78,6 +85,15 @@ class DeduplicationConflict(Conflict):
         self.noun = noun
         self.key = key
         self.existing_id = existing_id
+
+
+class EventDeduplicationConflict(Conflict):
+    """The deduplication key is taken in this session by the event `existing_sequence_id`."""
+
+    def __init__(self, key: str, existing_sequence_id: int) -> None:
+        super().__init__(f"Event {existing_sequence_id} of this session has the deduplication key {key!r}")
+        self.key = key
+        self.existing_sequence_id = existing_sequence_id
 
 
 class SessionVersionMismatch(Conflict):
@@ -179,3 +195,13 @@ class MemorySessionDeduplicationError(ClientError):
         super().__init__(message, status_code, json)
         self.existing_session_id = self.json.get("existingSessionId")
         self.existing_session_url = self.json.get("existingSessionUrl")
+
+
+class MemoryEventDeduplicationError(ClientError):
+    """An event of this session already has the deduplication key."""
+
+    existing_sequence_id: int | None
+
+    def __init__(self, message: str, status_code: int, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, status_code, json)
+        self.existing_sequence_id = self.json.get("existingSequenceId")

@@ -8,6 +8,7 @@ import pytest
 
 from threadkeep.storage import (
     appends,
+    event_keys,
     events,
     extractions,
     jobs,
@@ -59,6 +60,8 @@ def every_statement() -> Iterator[tuple[str, Statement]]:
     for flags in ((False, False), (True, False), (False, True), (True, True)):
         yield "events._window", events._window(*flags)
     yield "appends._list", appends._list(1)
+    yield "event_keys.lock", event_keys.lock(4)
+    yield "event_keys.find", event_keys.find(4)
     for statement in (*purge._FEW, *itertools.chain(*purge._MANY)):
         yield "purge._of_session", statement
     for participants, *flags in itertools.product((0, 1, 2), *[(False, True)] * 3):

@@ -12,6 +12,7 @@ STATUS: dict[type[errors.ThreadkeepError], int] = {
     errors.Invalid: 422,
     errors.BadRequest: 400,
     errors.Unauthorized: 401,
+    errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.TooLarge: 413,
@@ -34,6 +35,8 @@ def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
         location = f"{url}{error.existing_id}/"
         body |= {"errorName": name, id_field: error.existing_id, url_field: location}
         headers["Location"] = location
+    if isinstance(error, errors.EventDeduplicationConflict):
+        body |= {"errorName": "EventDeduplicationConflict", "existingSequenceId": error.existing_sequence_id}
     if isinstance(error, errors.RunActive):
         body |= {"errorName": "RunActive", "activeRunId": error.run_id}
     if isinstance(error, errors.StrategyClosed):

@@ -70,7 +70,8 @@ def _dump_escaped(value: Any) -> str:
         return _raw(value)
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return _dump_escaped({encoded: getattr(value, name) for encoded, name in names})
+        fields = {encoded: getattr(value, name) for encoded, name in names}
+        return _dump_escaped({name: item for name, item in fields.items() if item is not msgspec.UNSET})
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}:{_dump_escaped(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

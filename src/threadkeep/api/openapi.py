@@ -71,6 +71,7 @@ _CONFLICT = {
         "existingMemorySpaceUrl": {"type": "string", "format": "uri"},
         "existingSessionId": constraints.ID,
         "existingSessionUrl": {"type": "string", "format": "uri"},
+        "existingSequenceId": constraints.SEQUENCE_ID,
     },
 }
 _BODIES = {409: "Conflict", 422: "Invalid"}

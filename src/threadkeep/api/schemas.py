@@ -145,6 +145,7 @@ class NewEventIn(Struct, rename="camel"):
     body: Body
     emitter: EmitterIn
     type: EventType | None = None
+    deduplication_key: DeduplicationKey | None = None
 
 
 class EventBatchIn(Struct, rename="camel"):
@@ -183,6 +184,7 @@ class EventOut(Struct, rename="camel"):
     emitter_type: EmitterType
     emitter_id: EmitterId | None
     created_at: Timestamp
+    deduplication_key: DeduplicationKey | UnsetType = UNSET
 
 
 class ItemsOut(Struct):
@@ -279,7 +281,12 @@ def event_draft(body: NewEventIn, reader: Reader, *loc: str | int) -> EventDraft
     raw, content = _body(body.body, reader, loc)
     emitter = body.emitter
     return EventDraft(
-        raw, content, reader.optional_text(body.type), reader.text(emitter.type), reader.optional_text(emitter.id)
+        raw,
+        content,
+        reader.optional_text(body.type),
+        reader.text(emitter.type),
+        reader.optional_text(emitter.id),
+        reader.optional_text(body.deduplication_key),
     )
 
 
@@ -316,6 +323,7 @@ def event_out(event: Event) -> EventOut:
         event.emitter_type,
         event.emitter_id,
         clock.format_timestamp(event.created_at),
+        UNSET if event.deduplication_key is None else event.deduplication_key,
     )
 
 

@@ -16,6 +16,7 @@ class NewEvent(TypedDict):
     body: dict[str, Any]
     emitter: Emitter
     type: NotRequired[str | None]
+    deduplicationKey: NotRequired[str | None]
 
 
 class EventFields(TypedDict, total=False):
@@ -34,7 +35,10 @@ class EventPatch(EventFields):
 
 
 class Event(TypedDict):
-    """An event as the service returns it. `createdAt` is also its version token."""
+    """An event as the service returns it. `createdAt` is also its version token.
+
+    `deduplicationKey` is there where the event has one.
+    """
 
     sequenceId: int
     body: dict[str, Any]
@@ -42,3 +46,4 @@ class Event(TypedDict):
     emitterType: str
     emitterId: str | None
     createdAt: str
+    deduplicationKey: NotRequired[str]

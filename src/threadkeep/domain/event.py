@@ -20,6 +20,7 @@ class Event:
     emitter_id: str | None
     created_at: int
     """Microseconds since 1970; also the version token: every change gives a later one."""
+    deduplication_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -34,6 +35,7 @@ class EventDraft:
     type: str | None
     emitter_type: str
     emitter_id: str | None
+    deduplication_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ def check_draft(draft: EventDraft, max_content: int) -> None:
     _check_body(draft.body, draft.content, max_content)
     limits.check_text(draft.type, limits.EVENT_TYPE, "type", minimum=1)
     _check_emitter(draft.emitter_type, draft.emitter_id)
+    if draft.deduplication_key is not None:
+        limits.check_deduplication_key(draft.deduplication_key)
 
 
 def check_change(change: EventChange, max_content: int) -> None:
@@ -65,6 +69,17 @@ def check_change(change: EventChange, max_content: int) -> None:
     limits.check_text(change.type, limits.EVENT_TYPE, "type", minimum=1)
     if change.emitter_type is not None:
         _check_emitter(change.emitter_type, change.emitter_id)
+
+
+def check_distinct_keys(drafts: Sequence[EventDraft]) -> None:
+    """Raise Invalid where two events of a batch have one deduplication key."""
+    seen: dict[str, int] = {}
+    for index, draft in enumerate(drafts):
+        key = draft.deduplication_key
+        if key is not None and seen.setdefault(key, index) != index:
+            raise Invalid(
+                f"The deduplication key {key!r} is that of event {seen[key]} too", ["events", index, "deduplicationKey"]
+            )
 
 
 def check_distinct(changes: Sequence[EventChange]) -> None:

@@ -6,9 +6,9 @@ from threadkeep import clock
 from threadkeep.domain import event, limits
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.domain.principal import Principal
-from threadkeep.errors import BadRequest, Invalid, NotFound, StaleEvent
+from threadkeep.errors import BadRequest, EventDeduplicationConflict, Invalid, NotFound, StaleEvent
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import appends, events, sessions
+from threadkeep.storage import appends, events, sessions, text
 from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
 
@@ -31,10 +31,12 @@ class Events:
     ) -> list[Event]:
         """Append the events in order: all of them, or none.
 
-        Numbers are gapless per session, whoever else appends. Raises Invalid, BadRequest, NotFound.
+        Numbers are gapless per session, whoever else appends.
+        Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict.
         """
         single = len(drafts) == 1
         size = 0
+        keys: tuple[str, ...] = ()
         for index, draft in enumerate(drafts):
             try:
                 event.check_draft(draft, self._max_content)
@@ -43,18 +45,19 @@ class Events:
             except BadRequest as error:
                 raise error if single else BadRequest(f"events[{index}]: {error}") from None
             size += len(draft.body) + _ROW_BYTES
+            if draft.deduplication_key is not None:
+                keys += (text.encode(draft.deduplication_key),)
+        if len(keys) > 1:
+            event.check_distinct_keys(drafts)
         check_ids(space_id, session_id)
         await self._check_participants(principal, space_id, session_id, drafts)
-        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size)
-        made = await self._database.append(wish)
-        if made is None:
-            raise no_session(session_id)
-        return made
+        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys)
+        return _appended(await self._database.append(wish), session_id)
 
     async def append_batch(
         self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]
     ) -> list[Event]:
-        """As `append`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound."""
+        """As `append`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict."""
         limits.check_count(len(drafts), limits.BATCH, "events", minimum=1)
         return await self.append(principal, space_id, session_id, drafts)
 
@@ -139,7 +142,7 @@ class Events:
         return await self.patch(principal, space_id, session_id, changes)
 
     async def delete(self, principal: Principal, space_id: str, session_id: str, sequence_id: int) -> None:
-        """Soft-delete an event; its number is never given out again. Raises NotFound."""
+        """Soft-delete an event; its number is never given out again, and its key is free. Raises NotFound."""
         check_ids(space_id, session_id)
         if not 0 < sequence_id <= limits.INTEGER or not await self._database.write(
             lambda: events.delete(space_id, session_id, principal.user_id, sequence_id, clock.now())
@@ -173,17 +176,30 @@ class Events:
         if not users:
             return
         key = (space_id, session_id, principal.user_id)
-        participants = self._participants.get(key)
-        if participants is None:
-            found = await self._database.read(lambda: sessions.get(space_id, session_id, principal.user_id))
-            if found is None:
-                raise no_session(session_id)
+        known = self._participants.get(key)
+        if known is None or any(emitter_id not in known for _, emitter_id in users):
+            # A stranger is worth a look: the session may be gone by now, and then nothing is said of who was in it.
+            known = await self._read_participants(principal, space_id, session_id)
             if len(self._participants) >= _KNOWN_SESSIONS:
                 self._participants.clear()
-            participants = self._participants[key] = found.participants
+            self._participants[key] = known
         for index, emitter_id in users:
             where = "" if len(items) == 1 else f"events[{index}]: "
-            event.check_participant("user", emitter_id, participants, where)
+            event.check_participant("user", emitter_id, known, where)
+
+    async def _read_participants(self, principal: Principal, space_id: str, session_id: str) -> tuple[str, ...]:
+        found = await self._database.read(lambda: sessions.get(space_id, session_id, principal.user_id))
+        if found is None:
+            raise no_session(session_id)
+        return found.participants
+
+
+def _appended(answer: appends.Answer, session_id: str) -> list[Event]:
+    if isinstance(answer, list):
+        return answer
+    if answer is None:
+        raise no_session(session_id)
+    raise EventDeduplicationConflict(text.decode(answer.key), answer.sequence_id)
 
 
 def _stale(found: events.Stale) -> StaleEvent:

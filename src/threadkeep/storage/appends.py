@@ -10,13 +10,14 @@ from functools import cache
 from types import EllipsisType
 from typing import Any
 
-from sqlalchemy import CTE, Column, bindparam, case, column, literal_column, null, or_, select, update, values
+from sqlalchemy import Column, case, literal_column, null, or_, select, update
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventDraft
 from threadkeep.domain.job import LIFECYCLE
-from threadkeep.storage import jobs, text
-from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat
+from threadkeep.storage import event_keys, jobs, text
+from threadkeep.storage.event_keys import Taken
+from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat, wanted_values
 from threadkeep.storage.tables import events, participants, session_counters, spaces
 
 LISTED_LAG = 1_000_000
@@ -39,6 +40,9 @@ _INSERTED: tuple[Column[Any], ...] = (
 
 
 _INSERT = InsertMany(events, _INSERTED)
+_INSERT_KEYED = InsertMany(events, (*_INSERTED, events.c.deduplication_key))
+Answer = list[Event] | Taken | None
+"""The events that were appended, the key that is taken, or None where the session is not there."""
 
 
 @dataclass(slots=True)
@@ -52,12 +56,14 @@ class Append:
     now: int
     size: int
     """Bytes, roughly: what a group is bounded by."""
+    keys: tuple[str, ...] = ()
+    """The deduplication keys of the drafts that have one, as they are kept."""
 
 
 @cache
 def _advance(size: int) -> Statement:
     """Take ranges of numbers for `size` sessions at once: locks the rows and counts."""
-    wanted = _wanted(
+    wanted = wanted_values(
         size, {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
     )
     counters = session_counters.c
@@ -101,7 +107,7 @@ def _advance(size: int) -> Statement:
 @cache
 def _list(size: int) -> Statement:
     """Bring the activity of `size` sessions to where their participants' lists are sorted by it."""
-    wanted = _wanted(size, {"space": Text, "session": Text, "at": BigInteger})
+    wanted = wanted_values(size, {"space": Text, "session": Text, "at": BigInteger})
     return Statement(
         update(participants)
         .where(participants.c.space_id == wanted.c.space, participants.c.session_id == wanted.c.session)
@@ -109,17 +115,52 @@ def _list(size: int) -> Statement:
     )
 
 
-def _wanted(size: int, names: dict[str, Any]) -> CTE:
-    """So many rows of values, as a table that a statement can name."""
-    return (
-        values(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
-        .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
-        .cte("wanted")
-    )
+def append_group(wishes: Sequence[Append]) -> Steps[list[Answer]]:
+    """Append for many callers at once. A caller who cannot be served hears why, and disturbs nobody."""
+    if any(wish.keys for wish in wishes):
+        return (yield from _append_keyed(wishes))
+    return (yield from _append(wishes))
 
 
-def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
-    """Append for many callers at once. A caller whose session is not there gets None, and disturbs nobody."""
+def append_one(wish: Append) -> Steps[Answer]:
+    """Append for one caller."""
+    (answer,) = yield from append_group([wish])
+    return answer
+
+
+def _append_keyed(wishes: Sequence[Append]) -> Steps[list[Answer]]:
+    """Append for those whose keys are free. The others are left out before any number is taken."""
+    owned = [(wish.space_id, wish.session_id, wish.user_id) for wish in wishes]
+    held = yield from event_keys.hold(owned)
+    # Where the session is not theirs, no key is looked for: a stranger learns nothing of it.
+    keys = [
+        [(wish.space_id, wish.session_id, key) for key in wish.keys] if mine in held else []
+        for wish, mine in zip(wishes, owned, strict=True)
+    ]
+    taken = yield from event_keys.taken([key for some in keys for key in some])
+    answers: list[Answer] = [None] * len(wishes)
+    going: list[int] = []
+    waiting: list[int] = []
+    used: set[event_keys.Key] = set()
+    for index, mine in enumerate(keys):
+        refusal = next((taken[key] for key in mine if key in taken), None)
+        if refusal is not None:
+            answers[index] = refusal
+        elif used.isdisjoint(mine):
+            used.update(mine)
+            going.append(index)
+        else:
+            # Another caller of this group is first with the key; what becomes of it, the next round sees.
+            waiting.append(index)
+    for indexes, append in ((going, _append), (waiting, _append_keyed)):
+        if indexes:
+            made = yield from append([wishes[n] for n in indexes])
+            for index, answer in zip(indexes, made, strict=True):
+                answers[index] = answer
+    return answers
+
+
+def _append(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     user_of: dict[tuple[str, str], str] = {}
     counts: dict[tuple[str, str], int] = {}
     types: dict[tuple[str, str], str | None] = {}
@@ -144,8 +185,9 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
                 moved.append((space_id, session_id, now))
             if wakes:
                 woken.append((space_id, session_id))
-    answers: list[list[Event] | None] = []
+    answers: list[Answer] = []
     rows: list[tuple[Any, ...]] = []
+    keyed_rows: list[tuple[Any, ...]] = []
     for wish in wishes:
         place = (wish.space_id, wish.session_id)
         first = next_number.get(place)
@@ -154,20 +196,25 @@ def append_group(wishes: Sequence[Append]) -> Steps[list[list[Event] | None]]:
             continue
         next_number[place] = first + len(wish.drafts)
         made = [
-            Event(first + n, draft.body, draft.type, draft.emitter_type, draft.emitter_id, now)
+            Event(first + n, draft.body, draft.type, draft.emitter_type, draft.emitter_id, now, draft.deduplication_key)
             for n, draft in enumerate(wish.drafts)
         ]
-        rows += [_row(wish, event) for event in made]
+        if wish.keys:
+            keyed_rows += [(*_row(wish, event), text.encode_optional(event.deduplication_key)) for event in made]
+        else:
+            rows += [_row(wish, event) for event in made]
         answers.append(made)
     if rows:
         yield _INSERT, rows
+    if keyed_rows:
+        yield _INSERT_KEYED, keyed_rows
     for moved_chunk in chunks(sorted(moved), _LIST_SIZES):
         yield _list(len(moved_chunk)), flat(moved_chunk)
     for place in sorted(woken):
         yield from jobs.wake(*place, LIFECYCLE, now)
     if strangers:
         # Two users name one session in one group: one of them has it, and which one only the database knows.
-        for index, answer in zip(strangers, (yield from append_group([wishes[n] for n in strangers])), strict=True):
+        for index, answer in zip(strangers, (yield from _append([wishes[n] for n in strangers])), strict=True):
             answers[index] = answer
     return answers
 

@@ -7,9 +7,8 @@ Four verbs: `read` for look-ups, `scan` for what may take long, `write` for a tr
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from threadkeep.domain.event import Event
 from threadkeep.errors import MissingExtra, ThreadkeepError
-from threadkeep.storage.appends import Append
+from threadkeep.storage.appends import Answer, Append
 from threadkeep.storage.statement import Steps
 
 T = TypeVar("T")
@@ -29,8 +28,8 @@ class Database(Protocol):
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation in a transaction. When this returns, the change survives a crash."""
 
-    async def append(self, wish: Append) -> list[Event] | None:
-        """Append events. None where the session is not there. When this returns, they survive a crash."""
+    async def append(self, wish: Append) -> Answer:
+        """Append events, unless a key is taken or the session is not there. When this returns, they survive a crash."""
 
     async def close(self) -> None:
         """Finish what was accepted, then let go of every connection and thread."""

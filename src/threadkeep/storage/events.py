@@ -34,6 +34,7 @@ EVENT_COLUMNS = (
     events.c.emitter_type,
     events.c.emitter_id,
     events.c.updated_at,
+    events.c.deduplication_key,
 )
 _LIVE = and_(
     events.c.space_id == bindparam("space_id"),
@@ -75,6 +76,7 @@ def _window(of_type: bool, backwards: bool) -> Statement:
             no_text,
             no_text,
             session_counters.c.last_seq,
+            no_text,
         )
         .join(spaces, spaces.c.space_id == session_counters.c.space_id)
         .where(
@@ -164,7 +166,9 @@ _PATCH = Statement(
     .returning(*EVENT_COLUMNS, _IS_COUNTED)
 )
 _TOKEN_OF = Statement(select(events.c.updated_at).where(_THIS))
-_DELETE = Statement(update(events).where(_THIS).values(deleted_at=_NOW).returning(_IS_COUNTED))
+_DELETE = Statement(
+    update(events).where(_THIS).values(deleted_at=_NOW, deduplication_key=null()).returning(_IS_COUNTED)
+)
 _MIX_TYPES = Statement(
     update(session_counters)
     .where(
@@ -228,7 +232,7 @@ def patch(
 
 
 def delete(space_id: str, session_id: str, user_id: str, sequence_id: int, now: int) -> Steps[bool]:
-    """Soft-delete the event; its number is never given out again. Returns whether it was there."""
+    """Soft-delete the event; its number is never given out again, and its key is free. Returns whether it was there."""
     at = {"at_space": space_id, "at_session": session_id}
     rows = yield _DELETE, {**at, "at_number": sequence_id, "user_id": user_id, "now": now}
     if rows:
@@ -240,8 +244,9 @@ def delete(space_id: str, session_id: str, user_id: str, sequence_id: int, now: 
 
 def to_event(row: Row) -> Event:
     """An event from the columns of EVENT_COLUMNS."""
-    seq, body, type_, emitter_type, emitter_id, updated_at = row
-    return Event(seq, body, text.decode_optional(type_), emitter_type, text.decode_optional(emitter_id), updated_at)
+    seq, body, type_, emitter_type, emitter_id, updated_at, key = row
+    type_, emitter_id, key = text.decode_optional(type_), text.decode_optional(emitter_id), text.decode_optional(key)
+    return Event(seq, body, type_, emitter_type, emitter_id, updated_at, key)
 
 
 def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any]:
@@ -253,11 +258,11 @@ def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Ev
     at = next((index for index, row in enumerate(rows) if not row[0]), None)
     if at is None:
         return None, []
-    _, count, _, sole_type, _, _, last_seq = rows.pop(at)
+    _, count, _, sole_type, _, _, last_seq, _ = rows.pop(at)
     texts = _Texts()
     found = [
-        Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at)
-        for _, seq, body, type_, emitter_type, emitter_id, updated_at in rows
+        Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at, key and text.decode(key))
+        for _, seq, body, type_, emitter_type, emitter_id, updated_at, key in rows
     ]
     found.sort(key=attrgetter("sequence_id"))
     return (count, last_seq, sole_type), found

@@ -14,9 +14,8 @@ from typing import Any, TypeVar, cast
 
 import asyncpg
 
-from threadkeep.domain.event import Event
 from threadkeep.errors import Unavailable
-from threadkeep.storage.appends import Append, append_group
+from threadkeep.storage.appends import Answer, Append, append_group
 from threadkeep.storage.statement import InsertMany, Row, Steps, chunks, flat
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ class PostgresDatabase:
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._waiting: deque[tuple[Append, asyncio.Future[list[Event] | None]]] = deque()
+        self._waiting: deque[tuple[Append, asyncio.Future[Answer]]] = deque()
         self._work = asyncio.Event()
         self._closing = False
         self._appenders = [asyncio.create_task(self._append_for_ever()) for _ in range(_APPENDERS)]
@@ -91,10 +90,10 @@ class PostgresDatabase:
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact(operation)
 
-    async def append(self, wish: Append) -> list[Event] | None:
+    async def append(self, wish: Append) -> Answer:
         if self._closing:
             raise Unavailable("The database is closed")
-        future: asyncio.Future[list[Event] | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((wish, future))
         self._work.set()
         return await future
@@ -139,8 +138,8 @@ class PostgresDatabase:
                 else:
                     future.set_result(answer)
 
-    def _take(self) -> list[tuple[Append, asyncio.Future[list[Event] | None]]]:
-        group: list[tuple[Append, asyncio.Future[list[Event] | None]]] = []
+    def _take(self) -> list[tuple[Append, asyncio.Future[Answer]]]:
+        group: list[tuple[Append, asyncio.Future[Answer]]] = []
         size = 0
         # Not all that waits: what is left is for the other appenders, who write it while this one waits for its commit.
         most = min(_GROUP, max(_HANDFUL, len(self._waiting) // _APPENDERS))
@@ -150,7 +149,7 @@ class PostgresDatabase:
             size += item[0].size
         return group
 
-    async def _append(self, group: list[Any]) -> list[list[Event] | Exception | None]:
+    async def _append(self, group: list[Any]) -> list[Answer | Exception]:
         wishes = [wish for wish, _ in group]
         try:
             return list(await self._transact(lambda: append_group(wishes)))
@@ -158,7 +157,7 @@ class PostgresDatabase:
             if len(group) == 1 or isinstance(error, Unavailable):
                 return [error] * len(group)
         # A statement that fails undoes the group: each caller alone, so that only the one at fault hears of it.
-        alone: list[list[Event] | Exception | None] = []
+        alone: list[Answer | Exception] = []
         for item in group:
             alone += await self._append([item])
         return alone

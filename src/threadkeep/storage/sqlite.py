@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from threadkeep.domain.event import Event
 from threadkeep.errors import Unavailable
-from threadkeep.storage.appends import Append, append_group
+from threadkeep.storage.appends import Answer, Append, append_group, append_one
 from threadkeep.storage.statement import InsertMany, Row, Steps
 
 T = TypeVar("T")
@@ -80,8 +79,8 @@ class SqliteDatabase:
         result: T = await self._submit(operation=operation)
         return result
 
-    async def append(self, wish: Append) -> list[Event] | None:
-        answer: list[Event] | None = await self._submit(wish=wish)
+    async def append(self, wish: Append) -> Answer:
+        answer: Answer = await self._submit(wish=wish)
         return answer
 
     async def close(self) -> None:
@@ -209,15 +208,10 @@ class SqliteDatabase:
                 connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
             for item in items:
-                _apart(connection, item, lambda wish=item.wish: _one(wish))  # type: ignore[misc]
+                _apart(connection, item, lambda wish=item.wish: append_one(wish))  # type: ignore[misc]
         else:
             for item, answer in zip(items, answers, strict=True):
                 item.answer = answer
-
-
-def _one(wish: Append) -> Steps[list[Event] | None]:
-    (answer,) = yield from append_group([wish])
-    return answer
 
 
 def _apart(connection: sqlite3.Connection, item: _Item, operation: Callable[[], Steps[Any]]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import ClauseElement, Column, Table, bindparam, insert
+from sqlalchemy import CTE, ClauseElement, Column, Table, bindparam, column, insert
+from sqlalchemy import values as values_of
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -126,6 +127,15 @@ def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
     return [value for row in rows for value in row]
 
 
+def wanted_values(size: int, names: Mapping[str, Any]) -> CTE:
+    """So many rows of values, each with its name and type, as a table that a statement can join."""
+    return (
+        values_of(*(column(name, type_) for name, type_ in names.items()), name="wanted_values")
+        .data([tuple(bindparam(f"{name}_{row}", type_=type_) for name, type_ in names.items()) for row in range(size)])
+        .cte("wanted")
+    )
+
+
 def insert_unless_taken(table: Table, returning: Column[Any], *left_out: str) -> Statement:
     """INSERT of one row that does nothing, and returns no row, where a unique key is taken."""
     row: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in left_out}
@@ -153,7 +163,7 @@ def insert_or_find(insert: Statement, values: Values, find: Statement, by: Value
 class Contains(FunctionElement[bool]):
     """Whether a column holds a text: `Contains(column, needle, pattern)`.
 
-    `pattern` is the needle for LIKE (`like_pattern`), which is what a trigram index of PostgreSQL can use.
+    `pattern` is a part of the needle for LIKE (`like_pattern`), which is what a trigram index of PostgreSQL can use.
     """
 
     type = Boolean()
@@ -169,8 +179,8 @@ def _contains_on_sqlite(element: Contains, compiler: Any, **options: Any) -> str
 
 @compiles(Contains, "postgresql")
 def _contains_on_postgresql(element: Contains, compiler: Any, **options: Any) -> str:
-    column, _needle, pattern = element.clauses
-    return f"{compiler.process(column, **options)} LIKE {compiler.process(pattern, **options)}"
+    column, needle, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"(strpos({column}, {needle}) > 0 AND {column} LIKE {pattern})"
 
 
 def like_pattern(needle: str) -> str:

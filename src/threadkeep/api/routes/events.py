@@ -84,7 +84,7 @@ OPERATIONS = [
         takes=schemas.NewEventIn,
         gives=schemas.EventOut,
         status=201,
-        fails=(400, 404),
+        fails=(400, 404, 409),
     ),
     Operation(
         "GET",
@@ -113,7 +113,7 @@ OPERATIONS = [
         takes=schemas.EventBatchIn,
         gives=schemas.ItemsOut,
         status=201,
-        fails=(400, 404),
+        fails=(400, 404, 409),
     ),
     Operation(
         "PATCH",
