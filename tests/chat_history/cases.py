@@ -1,4 +1,4 @@
-"""The field cases of `tests/cases`: how to read them, and how to compare history with what they expect."""
+"""The field cases of `tests/cases` about AG-UI: how to read them, and how to compare history with what they expect."""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ FOLDER = Path(__file__).parent.parent / "cases"
 
 
 def load_cases() -> dict[str, dict[str, Any]]:
-    """All cases by id, with `$repeat` written out."""
-    return {path.stem: _expanded(json.loads(path.read_text())) for path in sorted(FOLDER.glob("*.json"))}
+    """All cases of part c by id, with `$repeat` written out. The other parts are tested where their feature is."""
+    cases = {path.stem: _expanded(json.loads(path.read_text())) for path in sorted(FOLDER.glob("*.json"))}
+    return {name: case for name, case in cases.items() if case["part"] == "c"}
 
 
 def history_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
