@@ -7,9 +7,9 @@ from typing import Any
 
 import uvloop
 
-from bench import appends, reads, streams
+from bench import appends, reads, scale, streams
 from bench.databases import ENGINES
-from threadkeep.cli.serve import tune_interpreter
+from threadkeep.cli.serving import tune_interpreter
 from threadkeep.storage.appends import compile_for
 
 PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
@@ -19,6 +19,9 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "reads": reads.history,
     "chats": reads.chats,
     "stream": streams.storage_agent,
+    "search": scale.search,
+    "long": scale.long_session,
+    "servers": appends.many_servers,
 }
 
 

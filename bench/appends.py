@@ -1,42 +1,37 @@
 """Appends: through the services and over HTTP, beside the raw engine and an empty endpoint of the same server."""
 
-import asyncio
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from bench import report
+from bench.content import BODY, draft, make_sessions
 from bench.databases import ENGINES
 from bench.floor import RawPostgres, RawSqlite
 from bench.http_load import drive_http, post
 from bench.load import Measured, drive, side_by_side
 from bench.server import TOKEN
-from threadkeep.domain.event import EventDraft
-from threadkeep.domain.principal import Principal
-from threadkeep.domain.session import SessionDraft
-from threadkeep.domain.space import SpaceDraft
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 
 TASKS = 64
 EACH = 200
 ROUNDS = 5
-TEXT = "x" * 1000
-BODY = f'{{"content":"{TEXT}"}}'
-
-
-def draft() -> EventDraft:
-    return EventDraft(BODY, TEXT, "message", "user", "ann")
+SERVERS = 4
+REQUEST = f'{{"body":{BODY},"emitter":{{"type":"user","id":"ann"}},"type":"message"}}'.encode()
 
 
 async def through_services(engine: str) -> None:
     report.title(f"Appends of 1 KB, {TASKS} at once, in process: {engine}")
     with ENGINES[engine]() as url:
         container = await Container.open(Settings(database=url))
-        principal, space_id, sessions = await _make_sessions(container, TASKS)
+        principal, space_id, sessions = await make_sessions(container, TASKS)
         names = [f"s{n}" for n in range(TASKS)]
         raw: RawSqlite | RawPostgres
         if engine == "sqlite":
@@ -63,34 +58,41 @@ async def through_services(engine: str) -> None:
 
 async def over_http(engine: str) -> None:
     report.title(f"Appends of 1 KB, {TASKS} connections, over HTTP: {engine}")
-    with ENGINES[engine]() as url:
-        port = _free_port()
-        server = subprocess.Popen([sys.executable, "-m", "bench.server", url, str(port)])
-        try:
-            client = await _client(port)
-            space_id = (await client.post("memory/new/", json={})).json()["memorySpaceId"]
-            body = f'{{"body":{BODY},"emitter":{{"type":"user","id":"ann"}},"type":"message"}}'.encode()
-            requests = []
-            for _ in range(TASKS):
-                made = await client.post(f"memory/{space_id}/sessions/", json={"participants": ["ann"]})
-                path = f"/api/v2/memory/{space_id}/sessions/{made.json()['id']}/events/"
-                requests.append(post(path, TOKEN, body))
-            await client.aclose()
+    with ENGINES[engine]() as url, _servers(url, 1) as (port,):
+        requests = await _requests(port)
 
-            async def empty() -> Measured:
-                return await drive_http(port, [post("/empty/", TOKEN, body)] * TASKS, each=EACH, status=201)
+        async def empty() -> Measured:
+            return await drive_http([(port, post("/empty/", TOKEN, REQUEST))] * TASKS, each=EACH, status=201)
 
-            async def appends() -> Measured:
-                return await drive_http(port, requests, each=EACH, status=201)
+        async def appends() -> Measured:
+            return await drive_http([(port, request) for request in requests], each=EACH, status=201)
 
-            empty_rate, append_rate = await side_by_side(ROUNDS, empty, appends)
-        finally:
-            server.terminate()
-            server.wait()
+        empty_rate, append_rate = await side_by_side(ROUNDS, empty, appends)
         report.line("empty endpoint", empty_rate)
         report.line("append", append_rate)
         report.ratio("append / empty endpoint", append_rate.rate / empty_rate.rate, at_least=0.4)
         report.ratio("append: p99 / p50", append_rate.p99 / append_rate.p50, at_most=10)
+
+
+async def many_servers(engine: str) -> None:
+    """What more servers on one PostgreSQL bring; they share the cores of this machine with it and with the load."""
+    if engine != "postgresql":
+        return
+    report.title(f"Appends of 1 KB, {TASKS} connections, over HTTP, {SERVERS} servers beside 1: {engine}")
+    with ENGINES[engine]() as url, _servers(url, SERVERS) as ports:
+        requests = await _requests(ports[0])
+
+        async def one() -> Measured:
+            return await drive_http([(ports[0], request) for request in requests], each=EACH, status=201)
+
+        async def all_of_them() -> Measured:
+            spread = [(ports[n % SERVERS], request) for n, request in enumerate(requests)]
+            return await drive_http(spread, each=EACH, status=201)
+
+        one_rate, all_rate = await side_by_side(ROUNDS, one, all_of_them)
+        report.line("1 server", one_rate)
+        report.line(f"{SERVERS} servers", all_rate)
+        report.line(f"{SERVERS} servers / 1 server", f"{all_rate.rate / one_rate.rate:10.2f}")
 
 
 async def growth(engine: str) -> None:
@@ -98,7 +100,7 @@ async def growth(engine: str) -> None:
     report.title(f"The 10,000th append to a session beside the first: {engine}")
     with ENGINES[engine]() as url:
         container = await Container.open(Settings(database=url))
-        principal, space_id, (session_id,) = await _make_sessions(container, 1)
+        principal, space_id, (session_id,) = await make_sessions(container, 1)
 
         async def append() -> Measured:
             return await drive(
@@ -114,22 +116,42 @@ async def growth(engine: str) -> None:
         await container.close()
 
 
-async def _make_sessions(container: Container, count: int) -> tuple[Principal, str, list[str]]:
-    principal = await container.tokens.local_principal("bench")
-    space = await container.spaces.create(principal, SpaceDraft())
-    made = [await container.sessions.create(principal, space.id, SessionDraft(("ann",))) for _ in range(count)]
-    return principal, space.id, [session.id for session in made]
+@contextmanager
+def _servers(url: str, count: int) -> Iterator[list[int]]:
+    """So many servers on one database, in processes of their own; gives their ports."""
+    ports = [_free_port() for _ in range(count)]
+    running = [subprocess.Popen([sys.executable, "-m", "bench.server", url, str(port)]) for port in ports]
+    try:
+        for port in ports:
+            _wait_for(port)
+        yield ports
+    finally:
+        for server in running:
+            server.terminate()
+            server.wait()
 
 
-async def _client(port: int) -> httpx.AsyncClient:
-    client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/v2", headers={"Authorization": f"Bearer {TOKEN}"})
+async def _requests(port: int) -> list[bytes]:
+    """An append to a session of its own for each connection."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    requests = []
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/v2", headers=headers) as client:
+        space_id = (await client.post("memory/new/", json={})).json()["memorySpaceId"]
+        for _ in range(TASKS):
+            made = await client.post(f"memory/{space_id}/sessions/", json={"participants": ["ann"]})
+            path = f"/api/v2/memory/{space_id}/sessions/{made.json()['id']}/events/"
+            requests.append(post(path, TOKEN, REQUEST))
+    return requests
+
+
+def _wait_for(port: int) -> None:
     for _ in range(600):
         try:
-            await client.get("version/")
+            httpx.get(f"http://127.0.0.1:{port}/api/v2/version/")
         except httpx.TransportError:
-            await asyncio.sleep(0.05)
+            time.sleep(0.05)
         else:
-            return client
+            return
     raise RuntimeError("the server does not start")
 
 

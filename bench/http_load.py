@@ -64,13 +64,13 @@ def post(path: str, token: str, body: bytes) -> bytes:
     ).encode() + body
 
 
-async def drive_http(port: int, requests: list[bytes], *, each: int, status: int) -> Measured:
-    """One connection for each request, which it sends `each` times."""
+async def drive_http(requests: list[tuple[int, bytes]], *, each: int, status: int) -> Measured:
+    """One connection for each port and request, which it sends `each` times."""
     loop = asyncio.get_running_loop()
     expected = f"HTTP/1.1 {status} ".encode()
     connections: list[_Connection] = []
     started = time.perf_counter()
-    for request in requests:
+    for port, request in requests:
         _, connection = await loop.create_connection(
             lambda request=request: _Connection(request, each, expected),  # type: ignore[misc]
             "127.0.0.1",

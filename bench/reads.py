@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bench import report
-from bench.appends import _make_sessions, draft
+from bench.content import draft, make_sessions
 from bench.databases import ENGINES
 from threadkeep.domain.session import SessionDraft
 from threadkeep.services.container import Container
@@ -27,12 +27,12 @@ async def history(engine: str) -> None:
     report.title(f"A history of {MESSAGES:,} messages of 1 KB: {engine}")
     with ENGINES[engine]() as url:
         container = await Container.open(Settings(database=url))
-        at = await _make_sessions(container, 1)
+        at = await make_sessions(container, 1)
         principal, space_id, (session_id,) = at
         for _ in range(MESSAGES // 200):
             await container.events.append_batch(principal, space_id, session_id, [draft() for _ in range(200)])
         query, close = await _raw_query(engine, url)
-        await _analyze(engine, url)
+        await analyze(engine, url)
 
         async def whole() -> None:
             for offset in range(0, MESSAGES, 100):
@@ -45,7 +45,7 @@ async def history(engine: str) -> None:
 
         raw_newest = f"SELECT * FROM ({_RAW} DESC LIMIT 20) AS newest ORDER BY seq"
         for name, ours, sql, rounds in (("whole", whole, _RAW, 9), ("newest 20", newest, raw_newest, 301)):
-            floor_ms, ours_ms = await _alternate(rounds, partial(query, sql, space_id, session_id), ours)
+            floor_ms, ours_ms = await alternate(rounds, partial(query, sql, space_id, session_id), ours)
             report.line(f"{name}: bare query", f"{floor_ms:10.3f} ms")
             report.line(f"{name}: services", f"{ours_ms:10.3f} ms")
             report.ratio(f"{name}: services / bare query", ours_ms / floor_ms, at_most=2)
@@ -57,14 +57,14 @@ async def chats(engine: str) -> None:
     report.title(f"The first page of a user's {CHATS:,} chats: {engine}")
     with ENGINES[engine]() as url:
         container = await Container.open(Settings(database=url))
-        principal, space_id, _ = await _make_sessions(container, 1)
+        principal, space_id, _ = await make_sessions(container, 1)
         for n in range(CHATS):
             chat = await container.sessions.create(
                 principal, space_id, SessionDraft(("bob",), f"//thread/t-{n}/", '{"name":"New Chat"}')
             )
             await container.events.append(principal, space_id, chat.id, [replace(draft(), emitter_id="bob")])
 
-        await _analyze(engine, url)
+        await analyze(engine, url)
 
         async def oldest() -> None:
             found, total = await container.sessions.page(principal, space_id, Filters(("bob",), "//thread/"))
@@ -75,7 +75,7 @@ async def chats(engine: str) -> None:
             assert len(page.items) == 20
 
         for name, way in (("100 oldest, with the total", oldest), ("20 by newest activity", recent)):
-            (taken,) = await _alternate(51, way)
+            (taken,) = await alternate(51, way)
             report.ratio(f"{name}: ms", taken, at_most=5)
         await container.close()
 
@@ -104,7 +104,7 @@ async def _raw_query(engine: str, url: str) -> tuple[Query, Callable[[], Awaitab
     return query_server, server.close
 
 
-async def _analyze(engine: str, url: str) -> None:
+async def analyze(engine: str, url: str) -> None:
     """Give the planner its statistics now; the server would do so within a minute."""
     if engine == "postgresql":
         import asyncpg
@@ -114,7 +114,7 @@ async def _analyze(engine: str, url: str) -> None:
         await connection.close()
 
 
-async def _alternate(rounds: int, *ways: Callable[[], Awaitable[Any]]) -> list[float]:
+async def alternate(rounds: int, *ways: Callable[[], Awaitable[Any]]) -> list[float]:
     """Run the ways in turn; the median milliseconds of each."""
     taken: list[list[float]] = [[] for _ in ways]
     for _ in range(rounds):

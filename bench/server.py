@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api.app import create_app
-from threadkeep.cli.serve import tune_interpreter
+from threadkeep.cli.serving import tune_interpreter
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 

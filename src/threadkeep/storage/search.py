@@ -5,6 +5,8 @@ kept here: its rows are numbered by the session's id, so that each is found agai
 Either way a hit is only a candidate: the condition itself is checked on the row.
 """
 
+import re
+
 from sqlalchemy import ColumnElement, bindparam, column, delete, func, insert, literal_column, select, table
 from sqlalchemy.types import BigInteger, Text
 
@@ -13,6 +15,9 @@ from threadkeep.storage.statement import Contains, Statement, Steps, like_patter
 
 SHORTEST = 3
 """Characters in a trigram: a shorter text has none."""
+_LONGEST = 12
+"""Characters that are looked up: each has a list of its own, and so many name a row well enough."""
+_KIND = re.compile(r"^//[^/]*/")
 _MOST = 2_000
 """Hits up to which they are looked up one by one; more than that, and a walk over the space is quicker."""
 
@@ -42,18 +47,29 @@ def is_candidate(session_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 def needle_values(needle: str) -> dict[str, str]:
     folded = text.fold(needle)
-    quoted = folded.replace('"', '""')
-    return {"needle": folded, "pattern": like_pattern(folded), "match": f'"{quoted}"'}
+    rare = _rare_part(folded)
+    quoted = rare.replace('"', '""')
+    return {"needle": folded, "pattern": like_pattern(rare), "match": f'"{quoted}"'}
+
+
+def _rare_part(folded: str) -> str:
+    """The part of a needle whose trigrams are worth looking up; whatever holds the needle holds it too.
+
+    Most needles are range keys, `//thread/ID/`: all sessions of the kind share what is in front, and walking the
+    long lists of common trigrams would take longer than all the rest.
+    """
+    key = _KIND.sub("", folded, count=1)
+    return (key if len(key) >= SHORTEST else folded)[-_LONGEST:]
 
 
 def add(session_id: str, folded: str | None) -> Steps[None]:
     """Take up a session's description."""
     if folded is not None and len(folded) >= SHORTEST:
-        yield _ADD, {"rowid": _number(session_id), "session_id": session_id, "description": folded}
+        yield _ADD, {"rowid": index_number(session_id), "session_id": session_id, "description": folded}
 
 
 def remove(session_id: str) -> Steps[None]:
-    yield _REMOVE, {"number": _number(session_id)}
+    yield _REMOVE, {"number": index_number(session_id)}
 
 
 def are_few(needle: str) -> Steps[bool]:
@@ -62,6 +78,6 @@ def are_few(needle: str) -> Steps[bool]:
     return bool(rows) and rows[0][0] <= _MOST
 
 
-def _number(session_id: str) -> int:
-    """The random part of the id: 62 bits, which no two sessions of a database share but by a miracle."""
+def index_number(session_id: str) -> int:
+    """The number of a session's row in the full-text table: the random 62 bits of its id."""
     return int(session_id.replace("-", "")[16:], 16) & (1 << 62) - 1
