@@ -294,3 +294,20 @@ async def test_text_that_no_engine_holds_comes_back_as_it_was(place: Place) -> N
 
     (found,), _ = await place.services.events.page(*place.at, event_type=odd)
     assert (found.type, found.emitter_id) == (odd, odd)
+
+
+async def test_a_deleted_session_is_not_there_for_strangers_to_it_either(container: Container, place: Place) -> None:
+    stranger = EventDraft("{}", None, None, "user", "eve")
+    with pytest.raises(BadRequest, match="'eve' is not one of the session's participants"):
+        await container.events.append(*place.at, [stranger])
+    await container.sessions.delete(*place.at)
+
+    with pytest.raises(NotFound):
+        await container.events.append(*place.at, [stranger])
+
+
+async def test_no_event_is_of_the_type_of_no_letters(container: Container, place: Place) -> None:
+    await place.append("without a type")
+
+    assert await container.events.page(*place.at, event_type="") == ([], 0)
+    assert await container.events.last(*place.at, 5, event_type="") == ([], 0)

@@ -99,7 +99,7 @@ def page(
     if facts is None:
         return None
     count, last_seq, sole_type = facts
-    alike = event_type is None or sole_type == at["type"]
+    alike = event_type is None or _is_sole(event_type, sole_type)
     if alike and count == last_seq:
         # All events match and none was deleted: a number is a position, and the key leads straight there.
         return found, count
@@ -120,9 +120,14 @@ def page_back(
     if facts is None:
         return None
     count, _, sole_type = facts
-    if event_type is not None and sole_type != at["type"]:
+    if event_type is not None and not _is_sole(event_type, sole_type):
         ((count,),) = yield _COUNT_OF_TYPE, at
     return found, count
+
+
+def _is_sole(event_type: str, sole_type: str | None) -> bool:
+    """Whether all events of the session are known to be of that type. No event is of the type '', which means none."""
+    return event_type != "" and sole_type == text.encode(event_type)
 
 
 _IS_OPEN = (

@@ -1,0 +1,387 @@
+"""Random calls over HTTP, against the service and a plain model of it: the two never differ, on either engine.
+
+Two users call two servers that share one database, so that nothing may hang on what one of them remembers.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import httpx
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.api import drawn
+from tests.api.drawn import callers, numbers, offsets, sizes, sought_keys
+from tests.api.model import MAX_CONTENT, Event, Json, Model, Refused, Session, Space
+from threadkeep.api.app import create_app
+from threadkeep.services.container import Container
+from threadkeep.settings import Settings
+from threadkeep.transport.in_process import InProcessTransport
+
+EXAMPLES = 30
+STEPS = 60
+T = TypeVar("T")
+Caller = tuple[int, str]
+Which = tuple[bool, int]
+
+
+class Servers:
+    """Two servers on one database, called one request at a time."""
+
+    def __init__(self, runner: asyncio.Runner, containers: list[Container], clients: list[httpx.AsyncClient]) -> None:
+        self._runner = runner
+        self._containers = containers
+        self._clients = clients
+        self._numbers = itertools.count()
+        self._tokens: dict[str, str] = {}
+
+    def take_new_users(self) -> None:
+        """Users who have nothing yet, so that one database serves all examples."""
+        for name in ("alice", "bob"):
+            creating = self._containers[0].tokens.create(user=f"{name} {next(self._numbers)}", name="test")
+            self._tokens[name] = self._runner.run(creating)[1]
+
+    def call(self, caller: Caller, method: str, path: str, headers: dict[str, str], body: Any) -> httpx.Response:
+        server, user = caller
+        content = None if body is ... else json.dumps(body)
+        headers = {"Authorization": f"Bearer {self._tokens[user]}", **headers}
+        return self._runner.run(self._clients[server].request(method, path, headers=headers, content=content))
+
+
+class Calls(RuleBasedStateMachine):
+    """Each rule makes one call of the service and of the model."""
+
+    servers: Servers
+
+    @initialize()
+    def begin(self) -> None:
+        self.model = Model()
+        self.servers.take_new_users()
+        self.create_space((0, "alice"), {})
+        for people in (["ann", "bob"], ["ann"]):
+            self.create_session((0, "alice"), (True, 0), {"participants": people, "description": "//thread/t-1/"})
+            event = {"body": {"content": "hi"}, "emitter": {"type": "user", "id": "ann"}}
+            self.append_batch((1, "alice"), (True, 0), [event] * 3, 1)
+
+    @precondition(lambda self: self.count_live()[0] < 3)
+    @rule(caller=callers, given=drawn.spaces)
+    def create_space(self, caller: Caller, given: Json) -> None:
+        learn = ("memorySpaceId", "userId", "tenantId", "createdAt")
+        made = self.ask(
+            *(caller, "POST", "memory/new/", lambda: self.model.create_space(caller[1], given)),
+            body=given,
+            status=201,
+            learn=learn,
+        )
+        if made:
+            assert made["memorySpaceId"] not in [space.fields["memorySpaceId"] for space in self.model.spaces]
+            self.model.spaces.append(Space(caller[1], made))
+
+    @rule(caller=callers, offset=offsets, limit=sizes, key=sought_keys)
+    def list_spaces(self, caller: Caller, offset: int, limit: int, key: str | None) -> None:
+        query = [("offset", offset), ("limit", limit), ("deduplicationKey", key)]
+        self.ask(caller, "GET", "memory/", lambda: self.model.list_spaces(caller[1], offset, limit, key), query=query)
+
+    @rule(caller=callers, number=numbers)
+    def get_space(self, caller: Caller, number: Which) -> None:
+        space, path = self.space(number)
+        self.ask(caller, "GET", path, lambda: self.model.space(caller[1], space).fields)
+
+    @rule(caller=callers, number=numbers, given=drawn.space_changes)
+    def patch_space(self, caller: Caller, number: Which, given: Json) -> None:
+        space, path = self.space(number)
+        self.ask(caller, "PATCH", path, lambda: self.model.patch_space(caller[1], space, given), body=given)
+
+    @precondition(lambda self: self.count_live()[0] > 1)
+    @rule(caller=callers, number=numbers)
+    def delete_space(self, caller: Caller, number: Which) -> None:
+        space, path = self.space(number)
+        self.ask(caller, "DELETE", path, lambda: self.model.delete_space(caller[1], space), status=204)
+
+    @rule(caller=callers, number=numbers, given=drawn.sessions)
+    def create_session(self, caller: Caller, number: Which, given: Json) -> None:
+        space, path = self.space(number)
+        made = self.ask(
+            *(caller, "POST", f"{path}sessions/", lambda: self.model.create_session(caller[1], space, given)),
+            body=given,
+            status=201,
+            learn=("id", "createdAt"),
+        )
+        if made:
+            assert made["id"] not in [session.fields["id"] for session in space.sessions]
+            space.sessions.append(Session(made))
+
+    @rule(
+        caller=callers,
+        number=numbers,
+        offset=offsets,
+        limit=sizes,
+        people=drawn.some_people,
+        needle=drawn.needles,
+        cut=drawn.cuts,
+        key=sought_keys,
+    )
+    def list_sessions(
+        self,
+        caller: Caller,
+        number: Which,
+        offset: int,
+        limit: int,
+        people: list[str],
+        needle: str | None,
+        cut: tuple[int, int] | None,
+        key: str | None,
+    ) -> None:
+        space, path = self.space(number)
+        described = [session.fields["description"] for session in space.sessions if session.fields["description"]]
+        if cut and described:
+            # A piece of what is there, or was.
+            needle = described[cut[0] % len(described)][cut[0] : cut[0] + cut[1]]
+        query = [("offset", offset), ("limit", limit), ("description", needle), ("deduplicationKey", key)]
+        self.ask(
+            caller,
+            "GET",
+            f"{path}sessions/",
+            lambda: self.model.list_sessions(caller[1], space, offset, limit, people, needle, key),
+            query=[*query, *(("participants", name) for name in people)],
+        )
+
+    @rule(caller=callers, number=numbers)
+    def get_session(self, caller: Caller, number: Which) -> None:
+        space, session, path = self.session(number)
+        self.ask(caller, "GET", path, lambda: self.model.session(caller[1], space, session).fields)
+
+    @rule(
+        caller=callers,
+        number=numbers,
+        given=drawn.session_changes,
+        behind=drawn.versions_behind,
+        form=st.sampled_from(["{}", '"{}"']),
+    )
+    def patch_session(self, caller: Caller, number: Which, given: Json, behind: int | None, form: str) -> None:
+        space, session, path = self.session(number)
+        expected = None if behind is None else session.fields["version"] - behind
+        self.ask(
+            *(caller, "PATCH", path),
+            lambda: self.model.patch_session(caller[1], space, session, given, expected),
+            body=given,
+            headers={} if expected is None else {"If-Match": form.format(expected)},
+        )
+
+    @precondition(lambda self: self.count_live()[1] > 2)
+    @rule(caller=callers, number=numbers)
+    def delete_session(self, caller: Caller, number: Which) -> None:
+        space, session, path = self.session(number)
+        self.ask(caller, "DELETE", path, lambda: self.model.delete_session(caller[1], space, session), status=204)
+
+    @rule(caller=callers, number=numbers, draft=drawn.drafts)
+    def append(self, caller: Caller, number: Which, draft: Json) -> None:
+        space, session, path = self.session(number)
+        made = self.ask(
+            *(caller, "POST", f"{path}events/"),
+            lambda: self.model.append(caller[1], space, session, [draft])[0],
+            body=draft,
+            status=201,
+            learn=("createdAt",),
+        )
+        if made:
+            session.events.append(Event(made))
+
+    @rule(caller=callers, number=numbers, given=drawn.batches, times=drawn.repeats)
+    def append_batch(self, caller: Caller, number: Which, given: list[Json], times: int) -> None:
+        space, session, path = self.session(number)
+        batch = given[:1] * times if times > 1 else given
+        made = self.ask(
+            *(caller, "POST", f"{path}events/batch/"),
+            lambda: {"items": self.model.append(caller[1], space, session, batch)},
+            body={"events": batch},
+            status=201,
+            learn=("createdAt",),
+        )
+        if made:
+            session.events += [Event(fields) for fields in made["items"]]
+
+    @rule(caller=callers, number=numbers, event_type=drawn.event_types, offset=offsets, limit=sizes)
+    def list_events(self, caller: Caller, number: Which, event_type: str | None, offset: int, limit: int) -> None:
+        space, session, path = self.session(number)
+        self.ask(
+            *(caller, "GET", f"{path}events/"),
+            lambda: self.model.list_events(caller[1], space, session, event_type, offset, limit),
+            query=[("eventType", event_type), ("offset", offset), ("limit", limit)],
+        )
+
+    @rule(caller=callers, number=numbers, event_type=drawn.event_types, count=sizes)
+    def last_events(self, caller: Caller, number: Which, event_type: str | None, count: int) -> None:
+        space, session, path = self.session(number)
+        self.ask(
+            *(caller, "GET", f"{path}events/"),
+            lambda: self.model.last_events(caller[1], space, session, event_type, count),
+            query=[("eventType", event_type), ("lastN", count)],
+        )
+
+    @rule(caller=callers, number=numbers, place=st.integers(-2, 4), given=drawn.changes, token=drawn.tokens)
+    def patch_event(self, caller: Caller, number: Which, place: int, given: Json, token: str) -> None:
+        space, session, path = self.session(number)
+        change = self.change(session, place, given, token)
+        self.ask(
+            *(caller, "PATCH", f"{path}events/{change['sequenceId']}/"),
+            lambda: self.model.patch_events(caller[1], space, session, [change])[0],
+            body=given,
+            query=[("createdAt", change.get("createdAt"))],
+            learn=("createdAt",),
+        )
+
+    @rule(
+        caller=callers,
+        number=numbers,
+        items=drawn.changed_events,
+    )
+    def patch_batch(self, caller: Caller, number: Which, items: list[tuple[int, Json, str]]) -> None:
+        space, session, path = self.session(number)
+        batch = [self.change(session, *item) for item in items]
+        self.ask(
+            *(caller, "PATCH", f"{path}events/batch/"),
+            lambda: {"items": self.model.patch_events(caller[1], space, session, batch)},
+            body={"events": batch},
+            learn=("createdAt",),
+        )
+
+    @rule(caller=callers, number=numbers, place=st.integers(-1, 3))
+    def delete_event(self, caller: Caller, number: Which, place: int) -> None:
+        space, session, path = self.session(number)
+        of = len(session.events) - place
+        self.ask(
+            *(caller, "DELETE", f"{path}events/{of}/"),
+            lambda: self.model.delete_event(caller[1], space, session, of),
+            status=204,
+        )
+
+    def count_live(self) -> tuple[int, int]:
+        """Spaces and sessions that alice sees."""
+        spaces = [space for space in self.model.spaces if space.is_seen_by("alice")]
+        return len(spaces), sum(session.live for space in spaces for session in space.sessions)
+
+    def space(self, number: Which) -> tuple[Space, str]:
+        found = _choose(self.model.spaces, [space.is_seen_by("alice") for space in self.model.spaces], number)
+        return found, f"memory/{found.fields['memorySpaceId']}/"
+
+    def session(self, number: Which) -> tuple[Space, Session, str]:
+        all_ = [(space, session) for space in self.model.spaces for session in space.sessions]
+        space, session = _choose(all_, [session.live and space.is_seen_by("alice") for space, session in all_], number)
+        return space, session, f"memory/{space.fields['memorySpaceId']}/sessions/{session.fields['id']}/"
+
+    def change(self, session: Session, place: int, given: Json, token: str) -> Json:
+        """A change to an event, counted from the newest, with a token that is as said."""
+        number = len(session.events) - place
+        change = {"sequenceId": number, **given}
+        if token == "none" or not 0 < number <= len(session.events):
+            return change
+        event = session.events[number - 1]
+        stored = event.fields["createdAt"]
+        stale = event.past_tokens[0] if event.past_tokens else "2026-01-01T00:00:00.000001Z"
+        return {**change, "createdAt": {"right": stored, "stale": stale, "cut": f"{stored[:19]}Z"}[token]}
+
+    def ask(
+        self,
+        caller: Caller,
+        method: str,
+        path: str,
+        predict: Callable[[], Any],
+        *,
+        body: Any = ...,
+        query: list[tuple[str, Any]] | None = None,
+        headers: dict[str, str] | None = None,
+        status: int = 200,
+        learn: tuple[str, ...] = (),
+    ) -> Any:
+        """Make a call, and hold the answer against the model's.
+
+        `learn` are fields that only the service can know: the model takes them over, later times only.
+        """
+        given = [pair for pair in query or [] if pair[1] is not None]
+        answer = self.servers.call(
+            caller, method, f"{path}?{urlencode(given, errors='surrogatepass')}", headers or {}, body
+        )
+        try:
+            expected = predict()
+        except Refused as refused:
+            _check_refusal(answer, refused)
+            return None
+        assert answer.status_code == status, answer.text
+        if status == 204:
+            assert answer.content == b""
+            return None
+        found = answer.json()
+        for mine, theirs in _entities(expected, found):
+            for name in learn:
+                assert name != "createdAt" or theirs[name] > mine.get(name, "")
+                mine[name] = theirs[name]
+        assert _comparable(found) == _comparable(expected)
+        return found
+
+
+def _choose(all_: list[T], seen: list[bool], number: Which) -> T:
+    among = [each for each, is_seen in zip(all_, seen, strict=True) if is_seen] if number[0] else []
+    among = among or all_
+    return among[-1 - number[1] % len(among)]
+
+
+def _check_refusal(answer: httpx.Response, refused: Refused) -> None:
+    body = answer.json()
+    assert any(
+        fault.status == answer.status_code
+        and dict(fault.body).items() <= body.items()
+        and str(body["detail"]).startswith(fault.detail)
+        for fault in refused.faults
+    ), (answer.status_code, body, refused)
+
+
+def _entities(expected: Json, found: Json) -> Iterator[tuple[Json, Json]]:
+    """What the two answers hold, side by side."""
+    if "items" not in expected:
+        yield expected, found
+    elif isinstance(found.get("items"), list):
+        yield from zip(expected["items"], found["items"], strict=True)
+
+
+def _comparable(answer: Json) -> Any:
+    """The answer, with every field as text: `1.0` is not `1`, and the order inside opaque objects counts."""
+    if "items" in answer:
+        return {**answer, "items": [_comparable(item) for item in answer["items"]]}
+    return {name: json.dumps(value) for name, value in answer.items()}
+
+
+def test_random_calls_are_answered_as_the_model_says(database: str) -> None:
+    async def open_servers(stack: AsyncExitStack) -> tuple[list[Container], list[httpx.AsyncClient]]:
+        containers, clients = [], []
+        for _ in range(2):
+            containers.append(await Container.open(Settings(database=database, max_content=MAX_CONTENT)))
+            stack.push_async_callback(containers[-1].close)
+            transport = InProcessTransport(create_app(containers[-1]))
+            http = httpx.AsyncClient(transport=transport, base_url="http://threadkeep.test/api/v2")
+            clients.append(await stack.enter_async_context(http))
+        return containers, clients
+
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        Calls.servers = Servers(runner, *runner.run(open_servers(stack)))
+        try:
+            run_state_machine_as_test(
+                Calls,
+                settings=settings(
+                    max_examples=EXAMPLES,
+                    stateful_step_count=STEPS,
+                    derandomize=True,
+                    database=None,
+                    deadline=None,
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+        finally:
+            runner.run(stack.aclose())
