@@ -37,7 +37,7 @@ class Strategy:
 
 DEFAULT = (Strategy(SOFT_DELETE, "ttl", DEFAULT_TTL),)
 # Decimal takes numbers of any length, which int does not.
-_DECODER = json.JSONDecoder(parse_int=Decimal, parse_float=Decimal)
+_DECODER = json.JSONDecoder(parse_int=Decimal)
 _HEAD = re.compile(r'[\[,]\{"type":"(\w+)","trigger":(\{[^}]*\}),"opts":\s*')
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 _EMPTY = "\u200b"
@@ -14,8 +15,8 @@ def texts(body: str) -> list[str]:
     Decoded, so that it is the same text whether the JSON was written with escapes or without.
     """
     try:
-        # Numbers stay texts: they may be longer than int takes.
-        fields = json.loads(body, parse_int=str, parse_float=str)
+        # Decimal takes numbers of any length, which int does not.
+        fields = json.loads(body, parse_int=Decimal)
     except RecursionError:
         return []
     return [text for text in _texts(fields) if isinstance(text, str) and text not in ("", _EMPTY)]

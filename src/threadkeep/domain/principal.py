@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from threadkeep.domain.token import SCOPES
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -14,3 +16,5 @@ class Principal:
     token_id: str | None = None
     may_act_for: bool = False
     """Whether the token may name another user of its tenant."""
+    scopes: frozenset[str] = SCOPES
+    """The kinds of call that the token is for."""

@@ -4,6 +4,12 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
+READ = "read"
+WRITE = "write"
+SCOPES = frozenset((READ, WRITE))
+"""What a token may be for: calls that change nothing, and calls that do. Most are for both."""
+USE_US = 60_000_000
+"""Microseconds in which one use of a token stands for all."""
 _PREFIX = "tk_"
 
 
@@ -19,9 +25,17 @@ class Token:
     created_at: int
     expires_at: int | None
     revoked_at: int | None
+    scopes: frozenset[str] = SCOPES
+    last_used_at: int | None = None
+    """Not to the second: it is written once a minute at most."""
 
     def is_live(self, now: int) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def is_use_due(last_used_at: int | None, now: int) -> bool:
+    """Whether a use now is worth writing down."""
+    return last_used_at is None or now - last_used_at >= USE_US
 
 
 def new_secret() -> str:
