@@ -11,7 +11,7 @@ from threadkeep.transport.in_process import InProcessTransport
 
 try:
     from threadkeep.api.app import create_app
-    from threadkeep.api.routing import PRINCIPAL
+    from threadkeep.api.context import PRINCIPAL
     from threadkeep.services.container import Container
     from threadkeep.settings import Settings
     from threadkeep.workers.runner import working

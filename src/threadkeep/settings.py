@@ -23,6 +23,17 @@ class Settings:
     upstream: str | None = _setting(None, "The URL of an AG-UI server to put behind the gateway.")
     max_content: int = _setting(1_000_000, "Characters of an event's body.content at most.")
     max_request_bytes: int = _setting(16 * 1024 * 1024, "Bytes of one request at most.")
+    rate_limit: int = _setting(0, "Requests per second and token that each process answers at most; 0 is no limit.")
+    workers: int = _setting(1, "Processes that serve; more than one needs PostgreSQL.")
+    stop_delay: int = _setting(
+        0, "Seconds after a signal to stop in which requests are still taken, while /readyz says no."
+    )
+    log_level: str = _setting("info", "What is logged: debug, info, warning or error, and all that is worse.")
+    log_format: str = _setting("json", "How it is logged, on standard error: json or text, a line each.")
+    access_log: bool = _setting(True, "Log a line for each request.")
+    otel_endpoint: str | None = _setting(
+        None, "Where traces go: an OTLP/HTTP collector, such as http://127.0.0.1:4318. Needs threadkeep[otel]."
+    )
     work: bool = _setting(True, "Run lifecycle strategies and the purge in this process too.")
     purge_after: int = _setting(30, "Days after which what was deleted is removed for good; 0 keeps it for ever.")
     final_extraction: str = _setting(

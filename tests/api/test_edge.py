@@ -14,7 +14,7 @@ from threadkeep.settings import Settings
 from threadkeep.transport.in_process import InProcessTransport
 
 NOWHERE = "01a22a37-1f9c-7be3-a935-be3b47e3a157"
-PATHS = sorted({(operation.method, operation.path) for operation in OPERATIONS})
+PATHS = sorted({(operation.method, operation.path) for operation in OPERATIONS if operation.needs_token})
 PATHS_OF_A_SPACE = [(method, path) for method, path in PATHS if "{space_id}" in path]
 BODIES: dict[str, Any] = {
     "/memory/new/": {},

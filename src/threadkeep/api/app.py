@@ -1,25 +1,18 @@
 """The ASGI application of the Memory Service."""
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from threadkeep import __version__
 from threadkeep.api import docs, openapi
-from threadkeep.api.errors import json_response
-from threadkeep.api.routes import events, sessions, spaces
+from threadkeep.api.routes import events, sessions, spaces, version
 from threadkeep.api.routing import Operation, routes
-from threadkeep.api.schemas import VersionOut
 from threadkeep.api.shell import build
 from threadkeep.services.container import Container
 
 PREFIX = "/api/v2"
-OPERATIONS: list[Operation] = [*spaces.OPERATIONS, *sessions.OPERATIONS, *events.OPERATIONS]
+OPERATIONS: list[Operation] = [*spaces.OPERATIONS, *sessions.OPERATIONS, *events.OPERATIONS, *version.OPERATIONS]
 # Routes are tried in order, so those that are called most come first.
-_TRIED = [*events.OPERATIONS, *sessions.OPERATIONS, *spaces.OPERATIONS]
-_VERSION = VersionOut(2, 49, "2.49.0", "2.49.0")
-"""The version of the hosted contract that is served; its SDK probes for it."""
+_TRIED = [*events.OPERATIONS, *sessions.OPERATIONS, *spaces.OPERATIONS, *version.OPERATIONS]
 
 
 def create_app(container: Container) -> Starlette:
@@ -28,12 +21,7 @@ def create_app(container: Container) -> Starlette:
     return build(
         [
             *routes(_TRIED, container, PREFIX),
-            Route(f"{PREFIX}/version/", _version),
             *docs.routes(PREFIX, document),
         ],
-        max_request_bytes=container.settings.max_request_bytes,
+        container,
     )
-
-
-async def _version(request: Request) -> Response:
-    return json_response(_VERSION)

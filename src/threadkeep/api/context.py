@@ -1,4 +1,4 @@
-"""Around every request: an id, the limit on its body, and an answer even where something breaks.
+"""Around every request: an id, the limit on its body, an answer even where something breaks, and what is told of it.
 
 Pure ASGI: nothing is buffered here, so that streams pass through.
 """
@@ -8,12 +8,22 @@ import logging
 import re
 import secrets
 import time
+from contextlib import nullcontext
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from threadkeep import errors
 from threadkeep.api import errors as error_table
+from threadkeep.api import health
+from threadkeep.services.container import Container
+from threadkeep.telemetry import metrics
+from threadkeep.telemetry.context import request_id as current_request
+
+PRINCIPAL = "threadkeep.principal"
+"""Where an in-process caller puts the principal that it vouches for; no network client reaches this."""
+TOKEN_ID = "threadkeep.token_id"
+"""Where the id of the caller's token stands, once it is known."""
 
 _log = logging.getLogger("threadkeep.requests")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -23,13 +33,17 @@ class RequestContext:
     """Gives each response an `X-Request-ID`: the caller's own where it is a plain one, else a new one.
 
     Routes are found by the path as it was sent, in which a slash inside an id is still `%2F`.
+    A call from inside the process is part of the request that makes it: it has that one's id, and is not told of.
     """
 
-    def __init__(self, app: ASGIApp, *, max_request_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, services: Container) -> None:
         self._app = app
-        self._limit = max_request_bytes
+        self._limit = services.settings.max_request_bytes
+        self._access_log = services.access_log
+        self._tracing = services.tracing
         self._process = secrets.token_hex(8)
         self._numbers = itertools.count(1)
+        self._tellers: dict[tuple[str, str], metrics.Tell] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,49 +55,67 @@ class RequestContext:
                 given = value
             elif name == b"content-length":
                 announced = value
-        request_id = given if _REQUEST_ID.fullmatch(given) else b"%s-%d" % (self._process.encode(), next(self._numbers))
         raw_path = scope.get("raw_path")
         scope["path"] = raw_path.decode("ascii", "replace") if raw_path else quote(scope["path"])
-        started = time.perf_counter()
-        status = 0
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
-            await send(message)
-
+        inside = PRINCIPAL in scope
+        request_id = self._name(given, current_request.get() if inside else "")
+        before = current_request.set(request_id)
+        exchange = _Exchange(send, request_id)
+        if not announced.isdigit():
+            receive = self._counted(receive)
         try:
-            if announced.isdigit():
-                # The server sees to it that no more comes than was announced.
-                if int(announced) > self._limit:
-                    raise self._too_large()
+            if inside:
+                await self._answer(scope, receive, exchange, announced)
             else:
-                receive = self._counted(receive)
-            await self._app(scope, receive, send_with_id)
-        except errors.ThreadkeepError as error:
-            if status:
-                raise
-            await error_table.answer(error)(scope, receive, send_with_id)
-        except Exception:
-            named = request_id.decode()
-            _log.exception("request failed id=%s method=%s path=%s", named, scope["method"], scope["path"])
-            if status:
-                raise
-            broken = error_table.json_response({"detail": f"Internal error; see the log for {named}"}, 500)
-            await broken(scope, receive, send_with_id)
+                await self._answer_and_tell(scope, receive, exchange, announced)
         finally:
-            if _log.isEnabledFor(logging.INFO):
-                taken = (time.perf_counter() - started) * 1000
-                _log.info(
-                    "id=%s method=%s path=%s status=%s ms=%.1f",
-                    request_id.decode(),
-                    scope["method"],
-                    scope["path"],
-                    status,
-                    taken,
-                )
+            current_request.reset(before)
+
+    async def _answer_and_tell(self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes) -> None:
+        method = scope["method"] if scope["method"] in metrics.METHODS else "other"
+        tracing = self._tracing
+        metrics.requests_in_flight.inc()
+        started = time.perf_counter()
+        with tracing.request(method, scope["scheme"], scope["headers"]) if tracing else nullcontext() as span:
+            try:
+                await self._answer(scope, receive, exchange, announced)
+            finally:
+                taken = time.perf_counter() - started
+                metrics.requests_in_flight.dec()
+                route = getattr(scope.get("route"), "path", metrics.NO_ROUTE)
+                tell = self._tellers.get((method, route))
+                if tell is None:
+                    tell = self._tellers[method, route] = metrics.teller(method, route)
+                tell(exchange.status, taken)
+                token_id = scope.get(TOKEN_ID)
+                if span is not None:
+                    span.end(route, exchange.status, exchange.request_id, token_id)
+                # A probe that finds all well would only be in the way of what is worth reading.
+                if self._access_log and not (route in health.PATHS and exchange.status == 200):
+                    self._access_log.tell(exchange.request_id, method, route, exchange.status, taken, token_id)
+
+    async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes) -> None:
+        try:
+            # The server sees to it that no more comes than was announced.
+            if announced.isdigit() and int(announced) > self._limit:
+                raise self._too_large()
+            await self._app(scope, receive, exchange.send)
+        except errors.ThreadkeepError as error:
+            if exchange.status:
+                raise
+            await error_table.answer(error)(scope, receive, exchange.send)
+        except Exception:
+            route = getattr(scope.get("route"), "path", metrics.NO_ROUTE)
+            _log.exception("request failed id=%s method=%s route=%s", exchange.request_id, scope["method"], route)
+            if exchange.status:
+                raise
+            detail = f"Internal error; see the log for {exchange.request_id}"
+            await error_table.json_response({"detail": detail}, 500)(scope, receive, exchange.send)
+
+    def _name(self, given: bytes, outer: str) -> str:
+        if _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return outer or f"{self._process}-{next(self._numbers)}"
 
     def _counted(self, receive: Receive) -> Receive:
         received = 0
@@ -101,3 +133,20 @@ class RequestContext:
 
     def _too_large(self) -> errors.TooLarge:
         return errors.TooLarge(f"The request is too large; the limit is {self._limit:,} bytes")
+
+
+class _Exchange:
+    """A request that is being answered: its id, and the status once one was sent."""
+
+    __slots__ = ("_send", "request_id", "status")
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self.request_id = request_id
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
+        await self._send(message)

@@ -11,6 +11,7 @@ _REF = "#/components/schemas/{name}"
 _REASONS = {
     400: "At odds with what is stored",
     401: "No token, or an unknown one",
+    403: "The token is not for calls of this kind",
     404: "Not there, or not yours",
     409: "What is stored says otherwise",
     413: "The request is too large",
@@ -18,8 +19,9 @@ _REASONS = {
     429: "Too many requests",
     503: "The database gives no answer",
 }
-_ALWAYS = (401, 413, 422, 429, 503)
+_ALWAYS = (401, 403, 413, 422, 429, 503)
 """Any call may have a bad token or header, be too large or too frequent, or meet a database that is down."""
+_WITHOUT_TOKEN = (413,)
 _PATH_PARAMETERS = {
     "spaceId": constraints.ID,
     "sessionId": constraints.ID,
@@ -131,9 +133,11 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         "tags": [_noun(path)],
         "summary": operation.summary,
         "operationId": f"{operation.handler.__module__.rpartition('.')[2]}{operation.handler.__name__}",
-        "parameters": [*parameters, _ON_BEHALF_OF],
+        "parameters": [*parameters, _ON_BEHALF_OF] if operation.needs_token else parameters,
         "responses": _answers(operation),
     }
+    if not operation.needs_token:
+        found["security"] = []
     if operation.takes is not None:
         found["requestBody"] = {"required": True, "content": _json(_schema(operation.takes))}
     return found
@@ -145,7 +149,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
     if gives is not None:
         done["content"] = _json(_schema(gives))
     answers = {str(operation.status): done}
-    for status in sorted({*operation.fails, *_ALWAYS}):
+    for status in sorted({*operation.fails, *(_ALWAYS if operation.needs_token else _WITHOUT_TOKEN)}):
         answers[str(status)] = {
             "description": _REASONS[status],
             "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}, **_HEADERS.get(status, {})},
@@ -155,6 +159,8 @@ def _answers(operation: Operation) -> dict[str, Any]:
 
 
 def _noun(path: str) -> str:
+    if path.endswith("/version/"):
+        return "Version"
     return "Events" if "/events/" in path else "Sessions" if "/sessions/" in path else "Memory spaces"
 
 

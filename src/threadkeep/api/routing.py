@@ -15,15 +15,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
+from threadkeep.api.context import PRINCIPAL, TOKEN_ID
 from threadkeep.api.json import Reader, parse
 from threadkeep.api.shell import invalid, query_params
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
-from threadkeep.errors import DeduplicationConflict, Invalid, ThreadkeepError
+from threadkeep.domain.token import READ, WRITE
+from threadkeep.errors import DeduplicationConflict, Forbidden, Invalid, ThreadkeepError
 from threadkeep.services.container import Container
 
-PRINCIPAL = "threadkeep.principal"
-"""Where an in-process caller puts the principal that it vouches for; no network client reaches this."""
+_NOBODY = Principal("", "", scopes=frozenset())
 
 
 @dataclass(slots=True)
@@ -94,6 +95,7 @@ class Operation:
     headers: tuple[Header, ...] = ()
     fails: tuple[int, ...] = ()
     page: bool = False
+    needs_token: bool = True
 
 
 LIMIT = Query("limit", {"type": "integer", "minimum": 1, "maximum": limits.PAGE, "default": limits.PAGE}, "Items.")
@@ -142,7 +144,8 @@ class _Endpoint:
     async def _answer(self, request: Request) -> Response:
         operation, decoder = self._by_method[request.method]
         try:
-            call = Call(request, self._services, await authenticate(request, self._services))
+            principal = await authenticate(request, self._services) if operation.needs_token else _NOBODY
+            call = Call(request, self._services, principal)
             if decoder is not None:
                 call.body, call.reader = parse(await _read(request), decoder)
             return await operation.handler(call)
@@ -169,7 +172,10 @@ async def _read(request: Request) -> bytes:
 
 
 async def authenticate(request: Request, services: Container) -> Principal:
-    """Who is calling. Raises Unauthorized, Invalid."""
+    """Who is calling, with a token that is for calls of this kind.
+
+    A refusal says nothing of what there is. Raises Unauthorized, Forbidden, RateLimited, Invalid.
+    """
     vouched: Principal | None = request.scope.get(PRINCIPAL)
     if vouched is not None:
         return vouched
@@ -179,4 +185,11 @@ async def authenticate(request: Request, services: Container) -> Principal:
             authorization = value.decode("latin-1")
         elif name == b"x-threadkeep-user":
             on_behalf_of = value.decode("latin-1")
-    return await services.tokens.authenticate(authorization, on_behalf_of)
+    principal = await services.tokens.authenticate(authorization, on_behalf_of)
+    if principal.token_id is not None:
+        request.scope[TOKEN_ID] = principal.token_id
+        services.rates.check(principal.token_id)
+    scope = READ if request.method in ("GET", "HEAD") else WRITE
+    if scope not in principal.scopes:
+        raise Forbidden(f"This token may only {' and '.join(sorted(principal.scopes))}: {request.method} is a {scope}")
+    return principal

@@ -13,21 +13,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from threadkeep.api import errors as error_table
+from threadkeep.api import health
 from threadkeep.api.context import RequestContext
 from threadkeep.api.errors import json_response
 from threadkeep.errors import Invalid
+from threadkeep.services.container import Container
 
 _SECTIONS = ("query", "path", "header")
 """Where in a request a value stands, if not in its body; no body has fields of these names."""
 
 
-def build(
-    routes: Sequence[BaseRoute], *, max_request_bytes: int, lifespan: Callable[..., Any] | None = None
-) -> Starlette:
-    """An application of these routes, matched by the path as it was sent."""
+def build(routes: Sequence[BaseRoute], services: Container, *, lifespan: Callable[..., Any] | None = None) -> Starlette:
+    """An application of these routes and those that machines ask, matched by the path as it was sent."""
     app = Starlette(
-        routes=routes,
-        middleware=[Middleware(RequestContext, max_request_bytes=max_request_bytes)],
+        routes=[*routes, *health.routes(services)],
+        middleware=[Middleware(RequestContext, services=services)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from threadkeep.errors import ThreadkeepError
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings, help_of
+from threadkeep.telemetry.access_log import AccessLog
+
+if TYPE_CHECKING:
+    from threadkeep.telemetry.tracing import Tracing
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,9 +43,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise click.ClickException(str(error)) from error
 
 
-async def with_container(settings: Settings, work: Callable[[Container], Coroutine[Any, Any, T]]) -> T:
+async def with_container(
+    settings: Settings,
+    work: Callable[[Container], Coroutine[Any, Any, T]],
+    access_log: AccessLog | None = None,
+    tracing: "Tracing | None" = None,
+) -> T:
     """Run with the services open, and close them."""
-    container = await Container.open(settings)
+    container = await Container.open(settings, access_log=access_log, tracing=tracing)
     try:
         return await work(container)
     finally:

@@ -1,33 +1,19 @@
 """`threadkeep serve`"""
 
-import gc
-import os
-import socket
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import click
-import uvicorn
-from starlette.types import ASGIApp
 
-from threadkeep.api.app import create_app
+from threadkeep.cli.listening import Announce, listen, url_of
+from threadkeep.cli.observing import observed
 from threadkeep.cli.running import run, setting, with_container
-from threadkeep.errors import ThreadkeepError
+from threadkeep.cli.serving import first_token, serve_on
 from threadkeep.services.container import FINAL_EXTRACTIONS, Container
 from threadkeep.settings import Settings
-from threadkeep.storage.appends import compile_for
-from threadkeep.workers.runner import working
-
-_BACKLOG = 2048
-_GC_THRESHOLD = 10_000
-"""New objects after which the youngest are looked through; the default of 700 is for programs that hold little."""
-_SWITCH_SECONDS = 0.0005
-_GRACE = 5
-"""Seconds that open requests and streams have to end after a signal to stop."""
+from threadkeep.storage.database import engine_of
+from threadkeep.telemetry.lines import FORMATS
+from threadkeep.telemetry.logs import LEVELS
 
 
 @click.command()
@@ -40,81 +26,54 @@ _GRACE = 5
 @setting("upstream")
 @setting("max_content", type=click.IntRange(min=1))
 @setting("max_request_bytes", type=click.IntRange(min=1024))
+@setting("rate_limit", type=click.IntRange(min=0))
+@setting("workers", type=click.IntRange(min=1))
+@setting("stop_delay", type=click.IntRange(min=0))
+@setting("log_level", type=click.Choice(LEVELS))
+@setting("log_format", type=click.Choice(list(FORMATS)))
+@setting("access_log")
+@setting("otel_endpoint")
 @setting("work")
 @setting("purge_after", type=click.IntRange(min=0))
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
 @setting("run_lease", type=click.IntRange(min=1))
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""
-    if options["agent"] and options["upstream"]:
-        raise click.UsageError("Give --agent or --upstream, not both: one gateway has one agent.")
     settings = Settings(**options)
+    if settings.agent and settings.upstream:
+        raise click.UsageError("Give --agent or --upstream, not both: one gateway has one agent.")
     announce = partial(_announce, settings)
-    run(with_container(settings, lambda container: listen_and_serve(container, settings, announce)))
+    if settings.workers > 1:
+        _check_workers(settings)
+        from threadkeep.cli.workers import serve_with_workers
+
+        serve_with_workers(settings, announce)
+        return
+    run(_serve(settings, announce))
 
 
-Announce = Callable[[str, str | None], None]
-"""Called when the server listens, with its URL and the secret of a token that was made because there was none."""
+async def _serve(settings: Settings, announce: Announce) -> None:
+    with observed(settings) as observers:
+        await with_container(settings, lambda container: listen_and_serve(container, settings, announce), *observers)
 
 
 async def listen_and_serve(container: Container, settings: Settings, announce: Announce) -> None:
     """Serve until a signal asks to stop; what was accepted is answered. Raises ThreadkeepError."""
-    with _listen(settings.host, settings.port) as listener:
-        url = f"http://{_printable(settings.host)}:{listener.getsockname()[1]}"
-        secret = await _first_token(container, settings)
-        async with _application(container, settings) as app, _worker(container, settings):
-            config = uvicorn.Config(
-                app,
-                lifespan="off",
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=_GRACE,
-            )
-            server = _Server(config)
-            compile_for(container.database.dialect)
-            tune_interpreter()
-            # From the moment that it is announced, a signal asks it to stop.
-            with server.capture_signals():
-                announce(url, secret)
-                sys.stdout.flush()
-                await server.serve(sockets=[listener])
+    with listen(settings.host, settings.port) as listener:
+        secret = await first_token(container, settings)
+        await serve_on(listener, container, lambda: announce(url_of(settings.host, listener), secret))
 
 
-def tune_interpreter() -> None:
-    """Settings of the interpreter that suit a server that holds much and has a thread that writes."""
-    # What was loaded by now stays for good: looking through it again and again would stop all requests meanwhile.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD, 50, 50)
-    # The writer needs the interpreter often and briefly; it should not wait 5 ms for it each time.
-    sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-class _Server(uvicorn.Server):
-    """Stops at a signal and returns, where uvicorn would raise the signal again and end the process at once:
-    runs are to be ended and the database to be closed before.
-    """
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-@asynccontextmanager
-async def _application(container: Container, settings: Settings) -> AsyncIterator[ASGIApp]:
-    api = create_app(container)
-    if settings.agent is None and settings.upstream is None:
-        yield api
-        return
-    from threadkeep.gateway.app import open_gateway
-
-    async with open_gateway(container, api) as both:
-        yield both
-
-
-def _worker(container: Container, settings: Settings) -> AbstractAsyncContextManager[object]:
-    return working(container) if settings.work else nullcontext()
+def _check_workers(settings: Settings) -> None:
+    if engine_of(settings.database) == "sqlite":
+        raise click.UsageError(
+            "--workers needs PostgreSQL: one process writes to a SQLite file faster than several that take turns."
+        )
+    if settings.agent or settings.upstream:
+        raise click.UsageError(
+            "--workers cannot be combined with --agent or --upstream: a run can be followed and cancelled only in the "
+            "process that it runs in. Serve the gateway with one worker, beside a Memory Service with many."
+        )
 
 
 def _announce(settings: Settings, url: str, secret: str | None) -> None:
@@ -124,33 +83,3 @@ def _announce(settings: Settings, url: str, secret: str | None) -> None:
         click.echo(f"  AG-UI gateway   {url}/agui/   in front of {settings.agent or settings.upstream}")
     if secret:
         click.echo(f"  Token           {secret}   (made for you; it is shown this once)")
-
-
-async def _first_token(container: Container, settings: Settings) -> str | None:
-    """The secret of a token that was made because there was none."""
-    if settings.token:
-        await container.tokens.ensure(settings.token)
-        return None
-    if await container.tokens.any_live():
-        return None
-    _, secret = await container.tokens.create(user="admin", name="first", may_act_for=True)
-    return secret
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise ThreadkeepError(f"Cannot listen on {host}:{port}: {_reason(error)}") from error
-    listener.setblocking(False)
-    return listener
-
-
-def _reason(error: OSError) -> str:
-    # asyncio and socket add the address to the text, which the message has already.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-
-
-def _printable(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

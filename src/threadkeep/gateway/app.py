@@ -93,7 +93,7 @@ def create_app(
             route("/threads/{thread_id}/runs/", GET=routes.runs),
             route("/threads/{thread_id}/runs/{run_id}/cancel/", POST=routes.cancel),
         ],
-        max_request_bytes=container.settings.max_request_bytes,
+        container,
         lifespan=lifespan,
     )
 

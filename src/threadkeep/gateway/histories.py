@@ -5,6 +5,7 @@ from uuid import UUID, uuid5
 
 import httpx
 
+from threadkeep.api.context import PRINCIPAL
 from threadkeep.chat_history import ChatRepository, ChatSessionRegistry, MessageRepository
 from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.constants import chat_deduplication_key, participant_id
@@ -59,7 +60,7 @@ class Histories:
 
     async def _open(self, principal: Principal) -> History:
         # Never closed: nothing is behind it that could be, and a run of a forgotten user may still be using it.
-        transport = InProcessTransport(self._api, scope={"threadkeep.principal": principal})
+        transport = InProcessTransport(self._api, scope={PRINCIPAL: principal})
         http = httpx.AsyncClient(transport=transport, timeout=_SECONDS)
         client = DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_VOUCHED_FOR, http_client=http)
         space = await DRMemorySpace.post(client, deduplication_key=SPACE_KEY, description="AG-UI threads")

@@ -1,11 +1,14 @@
 """The few objects of the server, built by hand in one place."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from threadkeep.services.events import Events
+from threadkeep.services.health import Health
 from threadkeep.services.jobs import Jobs
 from threadkeep.services.lifecycle import Lifecycle
 from threadkeep.services.purge import Purge
+from threadkeep.services.rates import Rates
 from threadkeep.services.runs import Runs
 from threadkeep.services.sessions import Sessions
 from threadkeep.services.spaces import Spaces
@@ -13,6 +16,10 @@ from threadkeep.services.tokens import Tokens
 from threadkeep.settings import Settings
 from threadkeep.storage.database import Database, open_database
 from threadkeep.storage.migrate import migrate
+from threadkeep.telemetry.access_log import AccessLog
+
+if TYPE_CHECKING:
+    from threadkeep.telemetry.tracing import Tracing
 
 FINAL_EXTRACTIONS = ("always", "expired", "never")
 
@@ -31,15 +38,26 @@ class Container:
     jobs: Jobs
     lifecycle: Lifecycle
     purge: Purge
+    health: Health
+    rates: Rates
+    access_log: AccessLog | None = None
+    tracing: "Tracing | None" = None
 
     @classmethod
-    async def open(cls, settings: Settings) -> "Container":
+    async def open(
+        cls, settings: Settings, *, access_log: AccessLog | None = None, tracing: "Tracing | None" = None
+    ) -> "Container":
         """Bring the schema up to date, open the database and wire the services.
 
+        Requests are told to `access_log` and `tracing`, which stay the caller's: they are not closed here.
         Raises BadDatabaseURL, MissingExtra, SchemaTooNew, Unavailable.
         """
         await migrate(settings.database)
         database = await open_database(settings.database, connections=settings.database_connections)
+        if tracing is not None:
+            from threadkeep.storage.traced import TracedDatabase
+
+            database = TracedDatabase(database, tracing)
         return cls(
             settings,
             database,
@@ -51,8 +69,13 @@ class Container:
             Jobs(database),
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
+            Health(database),
+            Rates(settings.rate_limit),
+            access_log,
+            tracing,
         )
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the database."""
+        await self.tokens.close()
         await self.database.close()

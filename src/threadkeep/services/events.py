@@ -11,6 +11,7 @@ from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import appends, events, sessions, text
 from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
+from threadkeep.telemetry import metrics
 
 _KNOWN_SESSIONS = 10_000
 _FEW = 20
@@ -52,7 +53,9 @@ class Events:
         check_ids(space_id, session_id)
         await self._check_participants(principal, space_id, session_id, drafts)
         wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys)
-        return _appended(await self._database.append(wish), session_id)
+        made = _appended(await self._database.append(wish), session_id)
+        metrics.events_appended.inc(len(made))
+        return made
 
     async def append_batch(
         self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]

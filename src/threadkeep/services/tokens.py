@@ -1,11 +1,14 @@
 """Users and their tokens: who may call, and as whom."""
 
+import asyncio
+import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from threadkeep import clock, ids
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
-from threadkeep.domain.token import Token, digest, new_secret
+from threadkeep.domain.token import SCOPES, Token, digest, is_use_due, new_secret
 from threadkeep.errors import Invalid, NotFound, Unauthorized
 from threadkeep.storage import tokens
 from threadkeep.storage.database import Database
@@ -14,12 +17,19 @@ _CACHE_US = 2_000_000
 """Microseconds for which a token that was looked up is believed: what a revocation takes to reach other processes."""
 _CACHED = 10_000
 _NAME = 200
+_log = logging.getLogger("threadkeep.tokens")
 
 
 class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._seen: dict[str, _Seen] = {}
+        self._used: dict[str, int] = {}
+        self._noting: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Finish what is being written down."""
+        await asyncio.gather(*self._noting)
 
     async def local_principal(self, name: str = "local") -> Principal:
         """The user of that name, made where there is none. Raises Invalid."""
@@ -37,17 +47,30 @@ class Tokens:
         secret: str | None = None,
         expires_in: int | None = None,
         may_act_for: bool = False,
+        scopes: Collection[str] = SCOPES,
     ) -> tuple[Token, str]:
         """Make a token for the user of that name. Returns it with its secret, which is kept nowhere.
 
-        `expires_in` is in seconds. Raises Invalid.
+        `expires_in` is in seconds; `scopes` are the kinds of call that it is for. Raises Invalid.
         """
         limits.check_text(name, _NAME, "name", minimum=1)
+        if not scopes or not SCOPES.issuperset(scopes):
+            raise Invalid(f"A scope is one of {', '.join(sorted(SCOPES))}", ["scopes"])
         owner = await self.local_principal(user)
         now = clock.now()
         secret = secret or new_secret()
         expires_at = None if expires_in is None else now + expires_in * 1_000_000
-        token = Token(ids.new_id(), name, owner.user_id, owner.tenant_id, may_act_for, now, expires_at, None)
+        token = Token(
+            ids.new_id(),
+            name,
+            owner.user_id,
+            owner.tenant_id,
+            may_act_for,
+            now,
+            expires_at,
+            None,
+            frozenset(scopes),
+        )
         await self._database.write(lambda: tokens.create(token, digest(secret)))
         return token, secret
 
@@ -89,11 +112,30 @@ class Tokens:
                 raise Unauthorized("The token is unknown")
             if len(self._seen) >= _CACHED:
                 self._seen.clear()
-            principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for)
+            principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for, token.scopes)
             seen = self._seen[authorization] = _Seen(now, token, principal)
+            if token.is_live(now):
+                self._note_use(token, now)
         if not seen.token.is_live(now):
             raise Unauthorized("The token was revoked or has expired")
         return seen.principal
+
+    def _note_use(self, token: Token, now: int) -> None:
+        """Write down that the token is in use, a minute after the last time; the request does not wait for it."""
+        if not (is_use_due(token.last_used_at, now) and is_use_due(self._used.get(token.id), now)):
+            return
+        if len(self._used) >= _CACHED:
+            self._used.clear()
+        self._used[token.id] = now
+        task = asyncio.create_task(self._write_use(token.id, now))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def _write_use(self, token_id: str, now: int) -> None:
+        try:
+            await self._database.write(lambda: tokens.used(token_id, now))
+        except Exception as error:
+            _log.warning("could not note the use of token %s: %s", token_id, type(error).__name__)
 
 
 def _secret_of(authorization: str) -> str:
@@ -119,4 +161,4 @@ def _acting_for(principal: Principal, user: str) -> Principal:
     if not user or len(user) > _NAME:
         raise Invalid(f"X-Threadkeep-User takes 1 to {_NAME} characters", ["header", "X-Threadkeep-User"])
     user_id = ids.derived_user_id(principal.tenant_id, principal.user_id, user)
-    return Principal(user_id, principal.tenant_id, principal.token_id)
+    return Principal(user_id, principal.tenant_id, principal.token_id, scopes=principal.scopes)

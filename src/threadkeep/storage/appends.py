@@ -19,6 +19,7 @@ from threadkeep.storage import event_keys, jobs, text
 from threadkeep.storage.event_keys import Taken
 from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat, wanted_values
 from threadkeep.storage.tables import events, participants, session_counters, spaces
+from threadkeep.telemetry import metrics
 
 LISTED_LAG = 1_000_000
 """Microseconds that the activity in `participants` may lag behind: so often, at most, an append writes there."""
@@ -117,6 +118,7 @@ def _list(size: int) -> Statement:
 
 def append_group(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     """Append for many callers at once. A caller who cannot be served hears why, and disturbs nobody."""
+    metrics.append_group.observe(len(wishes))
     if any(wish.keys for wish in wishes):
         return (yield from _append_keyed(wishes))
     return (yield from _append(wishes))

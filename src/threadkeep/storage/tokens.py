@@ -1,8 +1,8 @@
 """Users and tokens in the database: statements and operations. Nothing here commits."""
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
-from threadkeep.domain.token import Token
+from threadkeep.domain.token import SCOPES, USE_US, Token
 from threadkeep.storage import text
 from threadkeep.storage.statement import Row, Statement, Steps, insert_unless_taken
 from threadkeep.storage.tables import tokens, users
@@ -16,6 +16,8 @@ _COLUMNS = (
     tokens.c.created_at,
     tokens.c.expires_at,
     tokens.c.revoked_at,
+    tokens.c.scopes,
+    tokens.c.last_used_at,
 )
 
 
@@ -31,6 +33,15 @@ _REVOKE = Statement(
     .where(tokens.c.token_id == bindparam("id"), tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("now"))
     .returning(tokens.c.token_id)
+)
+# Many processes may have seen the same token; the first one writes.
+_USED = Statement(
+    update(tokens)
+    .where(
+        tokens.c.token_id == bindparam("id"),
+        or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at <= bindparam("before")),
+    )
+    .values(last_used_at=bindparam("now"))
 )
 
 
@@ -57,8 +68,8 @@ def create(token: Token, digest: str) -> Steps[None]:
             "created_at": token.created_at,
             "expires_at": token.expires_at,
             "revoked_at": token.revoked_at,
-            "scopes": "",
-            "last_used_at": None,
+            "scopes": "" if token.scopes == SCOPES else ",".join(sorted(token.scopes)),
+            "last_used_at": token.last_used_at,
         },
     )
 
@@ -83,6 +94,22 @@ def revoke(token_id: str, now: int) -> Steps[bool]:
     return bool((yield _REVOKE, {"id": token_id, "now": now}))
 
 
+def used(token_id: str, now: int) -> Steps[None]:
+    """Note a use, unless one was noted within the last minute."""
+    yield _USED, {"id": token_id, "now": now, "before": now - USE_US}
+
+
 def _token(row: Row) -> Token:
-    token_id, name, user_id, tenant_id, may_act_for, created_at, expires_at, revoked_at = row
-    return Token(token_id, text.decode(name), user_id, tenant_id, bool(may_act_for), created_at, expires_at, revoked_at)
+    token_id, name, user_id, tenant_id, may_act_for, created_at, expires_at, revoked_at, scopes, last_used_at = row
+    return Token(
+        token_id,
+        text.decode(name),
+        user_id,
+        tenant_id,
+        bool(may_act_for),
+        created_at,
+        expires_at,
+        revoked_at,
+        frozenset(scopes.split(",")) if scopes else SCOPES,
+        last_used_at,
+    )

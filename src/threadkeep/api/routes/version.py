@@ -1,0 +1,25 @@
+"""The version of the hosted contract that is served; its SDK probes for it."""
+
+from starlette.responses import Response
+
+from threadkeep.api.errors import json_response
+from threadkeep.api.routing import Call, Operation
+from threadkeep.api.schemas import VersionOut
+
+_VERSION = VersionOut(2, 49, "2.49.0", "2.49.0")
+
+
+async def _get(call: Call) -> Response:
+    return json_response(_VERSION)
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/version/",
+        "Get the version of the contract that is served",
+        _get,
+        gives=VersionOut,
+        needs_token=False,
+    )
+]
