@@ -202,7 +202,7 @@ def test_events_are_listed_by_page_by_label_or_from_the_end(session: Session) ->
     assert found(last_n=2) == [5, 6]
     assert found(event_type="even") == [1, 3, 5]
     assert found(event_type="even", last_n=2) == [3, 5]
-    with pytest.raises(ValueError, match="either offset or last_n"):
+    with pytest.raises(TypeError, match="either offset or last_n"):
         session.events(offset=0, last_n=1)
 
 

@@ -41,13 +41,18 @@ async def test_events_are_listed_by_their_label(chat: Chat) -> None:
     await QuietMessage.post(chat, content="")
     await ChatMessage.post(chat, content="two")
     await Everything.post(chat, content="three")
-    assert [event.content for event in await ChatMessage.list(chat)] == ["one", "two"]
-    assert [event.content for event in await QuietMessage.list(chat)] == [""]
+    assert [event.content for event in await ChatMessage.list(chat, type="message")] == ["one", "two"]
+    assert [event.content for event in await QuietMessage.list(chat, type="quiet")] == [""]
     assert [event.content for event in await ChatMessage.list(chat, type="quiet")] == ["\u200b"]
-    assert [event.sequence_id for event in await ChatMessage.list(chat, type=None)] == [1, 2, 3, 4]
-    assert [event.event_type for event in await Everything.list(chat)] == ["message", "quiet", "message", None]
-    assert [event.content for event in await ChatMessage.last(chat, n=1)] == ["two"]
-    assert [event.sequence_id for event in await ChatMessage.last(chat, n=2, type=None)] == [3, 4]
+    assert [event.content for event in await ChatMessage.last(chat, n=1, type="message")] == ["two"]
+
+
+async def test_without_a_label_all_events_are_listed(chat: Chat) -> None:
+    await ChatMessage.post(chat, content="one")
+    await QuietMessage.post(chat, content="")
+    await Everything.post(chat, content="three")
+    assert [event.event_type for event in await ChatMessage.list(chat)] == ["message", "quiet", None]
+    assert [event.sequence_id for event in await ChatMessage.last(chat, n=2)] == [2, 3]
 
 
 async def test_a_list_is_one_page(chat: Chat) -> None:

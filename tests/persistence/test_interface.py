@@ -69,10 +69,10 @@ def test_every_error_is_a_service_error() -> None:
         (DRSession.delete, "self"),
         (DREvent.post, "session, *, content, emitter_type='agent', emitter_id=None, **body"),
         (DREvent.post_batch, "session, events"),
-        (DREvent.list, "session, *, type=NOT_GIVEN, offset=0, limit=100"),
-        (DREvent.last, "session, *, n=1, type=NOT_GIVEN"),
+        (DREvent.list, "session, *, type=None, offset=0, limit=100"),
+        (DREvent.last, "session, *, n=1, type=None"),
         (DREvent.patch, "self, **fields"),
-        (DREvent.patch_batch, "session, changes"),
+        (DREvent.patch_batch, "session, updates"),
         (DREvent.delete, "self"),
     ],
 )

@@ -12,11 +12,11 @@ _PAGES_AT_ONCE = 4
 
 async def read_all_messages(cls: type[Message], chat: Chat) -> list[Message]:
     """All readable messages in the order of the store. Short chats are one request, long ones a few at a time."""
-    found = await cls.list(chat, limit=_PAGE)
+    found = await _page(cls, chat, 0)
     complete = len(found) < _PAGE
     while not complete:
         offsets = range(len(found), len(found) + _PAGE * _PAGES_AT_ONCE, _PAGE)
-        pages = await asyncio.gather(*(cls.list(chat, offset=offset, limit=_PAGE) for offset in offsets))
+        pages = await asyncio.gather(*(_page(cls, chat, offset) for offset in offsets))
         found += chain.from_iterable(pages)
         complete = any(len(page) < _PAGE for page in pages)
     # Where messages come while the pages are read, two pages may hold the same one.
@@ -26,6 +26,15 @@ async def read_all_messages(cls: type[Message], chat: Chat) -> list[Message]:
 
 async def find_message(cls: type[Message], chat: Chat, wanted: Callable[[Message], bool]) -> Message | None:
     """The newest message that is wanted; looked for among the last ones first, since it is nearly always there."""
-    newest = await cls.last(chat, n=_PAGE)
+    newest = await last_messages(cls, chat, _PAGE)
     found = newest if any(map(wanted, newest)) or len(newest) < _PAGE else await read_all_messages(cls, chat)
     return next((message for message in reversed(found) if message.is_readable() and wanted(message)), None)
+
+
+async def last_messages(cls: type[Message], chat: Chat, count: int) -> list[Message]:
+    """The newest events of a chat that are messages, readable or not."""
+    return await cls.last(chat, n=count, type=cls.__event_type__)
+
+
+async def _page(cls: type[Message], chat: Chat, offset: int) -> list[Message]:
+    return await cls.list(chat, type=cls.__event_type__, offset=offset, limit=_PAGE)

@@ -31,7 +31,7 @@ from threadkeep.chat_history.dto import (
 )
 from threadkeep.chat_history.locator import Location, locations_of
 from threadkeep.chat_history.message_batch import Draft, MessageBatch
-from threadkeep.chat_history.message_pages import find_message, read_all_messages
+from threadkeep.chat_history.message_pages import find_message, last_messages, read_all_messages
 from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall, reasoning_class, tool_call_class
 from threadkeep.chat_history.registry import ChatSessionRegistry
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemoryServiceError, DRMemorySpace
@@ -245,7 +245,7 @@ class MessageRepository:
             async with slots:
                 chat = await self._registry.chat(chat_uuid, self._chat_class)
                 try:
-                    found = [] if chat is None else await self._message_class.last(chat, n=1)
+                    found = [] if chat is None else await last_messages(self._message_class, chat, 1)
                 except DRMemoryNotFoundError:
                     self._registry.unregister(chat_uuid)
                     return None

@@ -145,17 +145,17 @@ class Session:
         self,
         description: str | NotGiven | None = NOT_GIVEN,
         metadata: dict[str, Any] | NotGiven | None = NOT_GIVEN,
-        if_match: int | NotGiven | None = NOT_GIVEN,
         lifecycle_strategies: builtins.list[wire.LifecycleStrategy] | NotGiven | None = NOT_GIVEN,
+        if_match: int | NotGiven | None = NOT_GIVEN,
     ) -> None:
         """Change what is given, here and in the service. Without anything to change nothing happens.
 
         Args:
             description: A text for people; `None` clears it.
             metadata: The application's own data, replaced as a whole; `None` clears it.
+            lifecycle_strategies: 1 to 5 strategies that replace the present ones; they cannot be cleared.
             if_match: The version that the session must still have. By default the one in `version`; `None` means that
                 the last writer wins.
-            lifecycle_strategies: 1 to 5 strategies that replace the present ones; they cannot be cleared.
 
         Raises:
             ValueError: `lifecycle_strategies` is `None` or empty.
@@ -214,11 +214,11 @@ class Session:
             event_type: Only events with exactly this label.
 
         Raises:
-            ValueError: Both `offset` and `last_n` are given.
+            TypeError: Both `offset` and `last_n` are given.
             ClientError: An argument is out of range, or the session is gone.
         """
         if offset is not None and last_n is not None:
-            raise ValueError("Give either offset or last_n, not both")
+            raise TypeError("Give either offset or last_n, not both")
         call = calls.list_events(
             self._space_id(), self.id, offset=offset, limit=limit, last_n=last_n, event_type=event_type
         )

@@ -12,7 +12,6 @@ from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declare
 from threadkeep.persistence.session import DRSession
 from threadkeep.persistence.typed import check_changes, read_moment, read_values
 from threadkeep.transport import calls
-from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
 
 MAX_BATCH_EVENTS = 200
 
@@ -36,7 +35,7 @@ class DREvent(BaseModel):
     types; a stored value that does not fit its type is returned as it came, and logged.
 
     Class attributes:
-        __event_type__: The label of new events, 1 to 100 characters, and what `list` and `last` look for by default.
+        __event_type__: The label of new events, 1 to 100 characters.
 
     Attributes:
         content: The text, 1 to 1,000,000 characters.
@@ -145,7 +144,7 @@ class DREvent(BaseModel):
         cls,
         session: DRSession,
         *,
-        type: str | NotGiven | None = NOT_GIVEN,
+        type: str | None = None,
         offset: int = 0,
         limit: int = 100,
     ) -> builtins.list[Self]:
@@ -153,7 +152,7 @@ class DREvent(BaseModel):
 
         Args:
             session: The session to read.
-            type: The label to look for; by default the class's own, `None` for all events.
+            type: The label to look for, such as the class's own `__event_type__`; by default all events.
             offset: How many to skip.
             limit: How many to return, 1 to 100.
 
@@ -162,30 +161,26 @@ class DREvent(BaseModel):
             DRMemoryServiceError: As for every call; never an empty list in its place.
         """
         space_id, session_id = cls._place(session)
-        label = cls.__event_type__ if type is NOT_GIVEN else type
-        call = calls.list_events(space_id, session_id, offset=offset, limit=limit, event_type=label)
+        call = calls.list_events(space_id, session_id, offset=offset, limit=limit, event_type=type)
         page = await session.memory_space.client.send(call)
         return [cls._read(session, row) for row in page["items"]]
 
     @classmethod
-    async def last(
-        cls, session: DRSession, *, n: int = 1, type: str | NotGiven | None = NOT_GIVEN
-    ) -> builtins.list[Self]:
+    async def last(cls, session: DRSession, *, n: int = 1, type: str | None = None) -> builtins.list[Self]:
         """The newest events of a session, in order.
 
         Args:
             session: The session to read.
             n: How many, 1 to 100.
-            type: The label to look for; by default the class's own, `None` for all events.
+            type: The label to look for, such as the class's own `__event_type__`; by default all events.
 
         Raises:
             TypeError: The session is of another class.
             DRMemoryServiceError: As for every call; never an empty list in its place.
         """
         space_id, session_id = cls._place(session)
-        label = cls.__event_type__ if type is NOT_GIVEN else type
         page = await session.memory_space.client.send(
-            calls.list_events(space_id, session_id, last_n=n, event_type=label)
+            calls.list_events(space_id, session_id, last_n=n, event_type=type)
         )
         return [cls._read(session, row) for row in page["items"]]
 
@@ -212,13 +207,13 @@ class DREvent(BaseModel):
 
     @classmethod
     async def patch_batch(
-        cls, session: DRSession, changes: Sequence[tuple[Self, Mapping[str, Any]]]
+        cls, session: DRSession, updates: Sequence[tuple[Self, Mapping[str, Any]]]
     ) -> builtins.list[Self]:
         """Change events of one session as `patch` does, all or none, each guarded by its token.
 
         Args:
             session: The session that the events belong to.
-            changes: 1 to 200 pairs of an event and the fields to change.
+            updates: 1 to 200 pairs of an event and the fields to change.
 
         Raises:
             TypeError: A field is unknown or cannot be set.
@@ -227,9 +222,9 @@ class DREvent(BaseModel):
             DRMemoryVersionConflictError: One has changed since it was read. Nothing is changed.
         """
         space_id, session_id = cls._place(session)
-        _check_batch(len(changes))
+        _check_batch(len(updates))
         patches: dict[int, EventPatch] = {}
-        for event, fields in changes:
+        for event, fields in updates:
             row = event._stored()
             if cast(DRSession, event._session).id != session_id:
                 raise ValueError(f"Event {row['sequenceId']} belongs to another session")
@@ -240,9 +235,9 @@ class DREvent(BaseModel):
         call = calls.patch_events(space_id, session_id, [*patches.values()])
         answer = await session.memory_space.client.send(call)
         rows = {row["sequenceId"]: row for row in answer["items"]}
-        for event, _ in changes:
+        for event, _ in updates:
             event._take(rows[event.sequence_id])
-        return [event for event, _ in changes]
+        return [event for event, _ in updates]
 
     async def delete(self) -> None:
         """Delete the event; its number is never given out again.

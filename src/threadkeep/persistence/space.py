@@ -148,6 +148,7 @@ class DRMemorySpace:
         """Change what is given and return the space itself, now as the service has it. `None` clears a field.
 
         Raises:
+            ValueError: Nothing is given.
             DRMemoryNotFoundError: The space is gone.
             DRMemoryValidationError: A value breaks a limit.
         """
@@ -158,8 +159,9 @@ class DRMemorySpace:
             "customInstructions": custom_instructions,
         }
         fields = cast(SpaceFields, {name: value for name, value in given.items() if value is not NOT_GIVEN})
-        if fields:
-            self._row = await self._client.send(calls.patch_space(self.id, fields))
+        if not fields:
+            raise ValueError("DRMemorySpace.patch() needs at least one field to change")
+        self._row = await self._client.send(calls.patch_space(self.id, fields))
         return self
 
     async def delete(self) -> None:
