@@ -110,6 +110,14 @@ async def test_a_space_over_the_wire(http: httpx.AsyncClient) -> None:
     assert (await http.get(url)).status_code == 404
 
 
+async def test_nothing_sent_is_an_empty_object(http: httpx.AsyncClient, wire: Wire) -> None:
+    """As the published client sends a space without any field."""
+    made = await http.post("memory/new/", content=b"", headers={"Content-Type": "application/json"})
+    assert (made.status_code, made.json()["description"]) == (201, None)
+    refused = await wire.send(b"")
+    assert (refused.status_code, refused.json()["detail"][0]["type"]) == (422, "missing")
+
+
 async def test_a_session_over_the_wire(wire: Wire) -> None:
     body = {"participants": ["a", "b"], "metadata": {"k": [1]}, "description": "d" * 3, "deduplicationKey": "k"}
 

@@ -139,7 +139,8 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
     if not operation.needs_token:
         found["security"] = []
     if operation.takes is not None:
-        found["requestBody"] = {"required": True, "content": _json(_schema(operation.takes))}
+        required = any(field.required for field in msgspec.structs.fields(operation.takes))
+        found["requestBody"] = {"required": required, "content": _json(_schema(operation.takes))}
     return found
 
 

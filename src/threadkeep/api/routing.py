@@ -147,7 +147,8 @@ class _Endpoint:
             principal = await authenticate(request, self._services) if operation.needs_token else _NOBODY
             call = Call(request, self._services, principal)
             if decoder is not None:
-                call.body, call.reader = parse(await _read(request), decoder)
+                # A client that has nothing to say may send nothing.
+                call.body, call.reader = parse(await _read(request) or b"{}", decoder)
             return await operation.handler(call)
         except DeduplicationConflict as error:
             collection = request.scope["path"].removesuffix("new/")
