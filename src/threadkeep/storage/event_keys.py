@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from sqlalchemy import select
+from sqlalchemy import literal_column, select, update
 from sqlalchemy.types import Text
 
 from threadkeep.storage.statement import Statement, Steps, chunks, flat, wanted_values
@@ -32,16 +32,27 @@ class Taken:
 
 @cache
 def lock(size: int) -> Statement:
-    """Lock the counters of sessions, each if it is its owner's; in order, so that no two wait for each other."""
+    """Lock the counters of sessions, each if it is its owner's.
+
+    An UPDATE that changes nothing: a sharded engine takes FOR UPDATE on rows of one space only.
+    """
     wanted = wanted_values(size, {"space": Text, "session": Text, "owner": Text})
     counters = session_counters.c
+    space_is_theirs = (
+        select(literal_column("1"))
+        .select_from(spaces)
+        .where(
+            spaces.c.space_id == wanted.c.space,
+            spaces.c.user_id == wanted.c.owner,
+            spaces.c.deleted_at.is_(None),
+        )
+        .exists()
+    )
     return Statement(
-        select(counters.space_id, counters.session_id, wanted.c.owner)
-        .join(wanted, (counters.space_id == wanted.c.space) & (counters.session_id == wanted.c.session))
-        .join(spaces, (spaces.c.space_id == wanted.c.space) & (spaces.c.user_id == wanted.c.owner))
-        .where(spaces.c.deleted_at.is_(None))
-        .order_by(counters.space_id, counters.session_id)
-        .with_for_update(of=session_counters)
+        update(session_counters)
+        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, space_is_theirs)
+        .values(last_seq=counters.last_seq)
+        .returning(counters.space_id, counters.session_id)
     )
 
 
@@ -64,8 +75,13 @@ def find(size: int) -> Statement:
 def hold(owned: Iterable[Owned]) -> Steps[set[Owned]]:
     """Lock sessions. Returns those that are there and belong to the user who is named with them."""
     held: set[Owned] = set()
-    for chunk in chunks(sorted(set(owned)), SIZES):
-        held.update((row[0], row[1], row[2]) for row in (yield lock(len(chunk)), flat(chunk)))
+    waiting = set(owned)
+    while waiting:
+        # The answer names the session alone, so that two who claim it are asked about one after the other.
+        asked = {(space, session): (space, session, user) for space, session, user in waiting}
+        for chunk in chunks(sorted(asked.values()), SIZES):
+            held.update(asked[space, session] for space, session in (yield lock(len(chunk)), flat(chunk)))
+        waiting.difference_update(asked.values())
     return held
 
 

@@ -177,8 +177,8 @@ def _contains_on_sqlite(element: Contains, compiler: Any, **options: Any) -> str
     return f"instr({compiler.process(column, **options)}, {compiler.process(needle, **options)}) > 0"
 
 
-@compiles(Contains, "postgresql")
-def _contains_on_postgresql(element: Contains, compiler: Any, **options: Any) -> str:
+@compiles(Contains)
+def _contains(element: Contains, compiler: Any, **options: Any) -> str:
     column, needle, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"(strpos({column}, {needle}) > 0 AND {column} LIKE {pattern})"
 
