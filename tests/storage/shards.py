@@ -10,7 +10,7 @@ from sqlalchemy.sql.elements import BinaryExpression, BooleanClauseList, ClauseE
 from sqlalchemy.sql.operators import and_, eq
 from sqlalchemy.sql.selectable import CTE, Alias, Join, Subquery, TableClause, Values
 
-WITHOUT_SPACE = {"users", "tokens", "session_search"}
+WITHOUT_SPACE = {"users", "tokens", "alembic_version", "session_search"}
 """Tables that are small and on every node, or that only SQLite has."""
 _Scope = dict[FromClause, int]
 
