@@ -8,10 +8,13 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 # An environment that happens to be active is not ours to change.
 unexport VIRTUAL_ENV
 
-.DEFAULT_GOAL := check
-.PHONY: check demo test lint fix bench help
+# The published clients want an environment of their own.
+INTEROP := interop/.venv
 
-check: lint test  ## Lint and test: what CI runs
+.DEFAULT_GOAL := check
+.PHONY: check demo test interop lint fix bench help
+
+check: lint test interop  ## Lint, test, and drive the published clients: what CI runs
 
 demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
 	@mkdir -p .demo
@@ -20,6 +23,9 @@ demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
 test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-UI
 	$(BIN)/python -m pytest
 	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' python -m pytest tests/chat_history tests/gateway
+
+interop: $(INTEROP)/ready  ## Drive the published clients and ours by the same scenarios, and compare what is stored
+	$(BIN)/python -m interop
 
 lint: $(VENV)/ready  ## Check format, style, imports and types
 	$(BIN)/ruff format --check .
@@ -40,4 +46,10 @@ help:  ## Say what there is
 $(VENV)/ready: pyproject.toml uv.lock
 	@command -v uv >/dev/null 2>&1 || test -x $(BIN)/uv || { python3 -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv; }
 	$(UV) sync --quiet --locked --all-extras
+	@touch $@
+
+$(INTEROP)/ready: $(VENV)/ready interop/requirements.txt
+	$(UV) venv --quiet --allow-existing --python $(BIN)/python $(INTEROP)
+	$(UV) pip sync --quiet --python $(INTEROP)/bin/python interop/requirements.txt
+	$(UV) pip install --quiet --python $(INTEROP)/bin/python --no-deps --editable .
 	@touch $@

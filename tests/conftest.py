@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -38,12 +37,9 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_database(postgres_url: str) -> Iterator[str]:
     """A migrated database of this test run's own; each test begins by emptying it."""
-    name = f"threadkeep_test_{uuid.uuid4().hex[:12]}"
-    url = _with_name(postgres_url, name)
-    asyncio.run(_administer(postgres_url, f"CREATE DATABASE {name}"))
-    asyncio.run(migrate(url))
-    yield url
-    asyncio.run(_administer(postgres_url, f"DROP DATABASE {name} WITH (FORCE)"))
+    with postgres.new_database(postgres_url) as url:
+        asyncio.run(migrate(url))
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -179,9 +175,3 @@ async def _administer(url: str, *statements: str) -> None:
             await connection.execute(statement)
     finally:
         await connection.close()
-
-
-def _with_name(url: str, name: str) -> str:
-    head, _, query = url.partition("?")
-    base = head.rpartition("/")[0]
-    return f"{base}/{name}" + (f"?{query}" if query else "")

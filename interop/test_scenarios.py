@@ -1,0 +1,37 @@
+"""Each scenario is played by the published package and by ours, and both must end in the same stored rows."""
+
+import asyncio
+import inspect
+from contextlib import closing
+
+import pytest
+
+from interop import names
+from interop.differences import unexplained
+from interop.names import Root
+from interop.rows import Account, Row
+from interop.scenarios import Scenario, orm, sdk_events, sdk_sessions, sdk_spaces
+
+SCENARIOS = (*sdk_spaces.SCENARIOS, *sdk_sessions.SCENARIOS, *sdk_events.SCENARIOS, *orm.SCENARIOS)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_both_packages_end_in_the_same_rows(scenario: Scenario, account: Account) -> None:
+    published = played(scenario, names.published(), account)
+    ours = played(scenario, names.ours(), account)
+    assert unexplained(scenario.__module__.rpartition(".")[2], published, ours) == []
+
+
+def played(scenario: Scenario, root: Root, account: Account) -> list[Row]:
+    """The rows that a scenario leaves in an account that was empty."""
+    account.empty()
+    # The connection of the synchronous SDK, which keeps the first server that it has met.
+    with closing(root.package.Client(endpoint=account.endpoint, token=account.token)):
+        result = scenario(root)
+        if inspect.isawaitable(result):
+            asyncio.run(_finished(result))
+    return account.rows()
+
+
+async def _finished(awaitable) -> None:
+    await awaitable
