@@ -34,3 +34,16 @@ def test_ordinary_text_is_kept_as_it_is() -> None:
 def test_folding_is_the_same_for_all_scripts() -> None:
     assert text.fold("STRASSE") == text.fold("straße")
     assert text.fold("ÉCOLE") == "école"
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_what_is_kept_holds_what_is_kept_of_a_piece_and_of_nothing_else(one: str, other: str) -> None:
+    assert (text.encode(other) in text.encode(one)) == (other in one)
+    assert text.encode(other) in text.encode(one + other + one)
+
+
+def test_a_private_character_is_not_taken_for_the_nul_that_it_stands_for() -> None:
+    nul = text.encode("\0")
+
+    assert text.encode("\0ab") not in text.encode(f"{nul}ab")
+    assert text.decode(text.encode(f"{nul}\0")) == f"{nul}\0"

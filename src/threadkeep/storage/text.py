@@ -7,12 +7,14 @@ Nearly all text has none of these and passes through untouched.
 
 import re
 
-# 2,048 surrogates and then NUL map to U+10F000..U+10F800; what a caller has there itself is put behind a mark.
+# 2,048 halves of pairs and then NUL map to U+10F000..U+10F800. What a caller has there itself is written as a mark and
+# two digits, which stand for nothing by themselves: so a piece of a text is always found in it, and nothing else is.
 _BASE = 0x10F000
 _NUL = chr(_BASE + 0x800)
 _MARK = chr(_BASE + 0x801)
-_ODD = re.compile(f"[\0\ud800-\udfff{chr(_BASE)}-{_MARK}]")
-_KEPT = re.compile(f"{_MARK}(.)|([{chr(_BASE)}-{_NUL}])")
+_DIGITS = [chr(_BASE + 0x802 + digit) for digit in range(64)]
+_ODD = re.compile(f"[\0\ud800-\udfff{chr(_BASE)}-{_DIGITS[-1]}]")
+_KEPT = re.compile(f"{_MARK}(..)|([{chr(_BASE)}-{_NUL}])")
 
 
 def encode(text: str) -> str:
@@ -46,11 +48,13 @@ def _encode_one(match: re.Match[str]) -> str:
         return _NUL
     if "\ud800" <= char <= "\udfff":
         return chr(_BASE + ord(char) - 0xD800)
-    return _MARK + char
+    high, low = divmod(ord(char) - _BASE, len(_DIGITS))
+    return _MARK + _DIGITS[high] + _DIGITS[low]
 
 
 def _decode_one(match: re.Match[str]) -> str:
-    marked, char = match.groups()
-    if marked:
-        return str(marked)
+    digits, char = match.groups()
+    if digits:
+        high, low = (_DIGITS.index(digit) for digit in digits)
+        return chr(_BASE + high * len(_DIGITS) + low)
     return "\0" if char == _NUL else chr(0xD800 + ord(char) - _BASE)
