@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from tests.passing_time import At, is_there, load_case, message, queued, seconds_from_now, work_at
 from threadkeep import clock
@@ -14,8 +15,11 @@ from threadkeep.errors import LeaseLost, NotFound, StrategyClosed
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage import lifecycle as stored
+from threadkeep.storage.statement import Statement
+from threadkeep.storage.tables import sessions
 
 KEEP = Strategy("soft_delete", "never", True)
+_RAN = Statement(select(sessions.c.session_id, sessions.c.ran))
 
 
 @pytest.fixture
@@ -30,6 +34,11 @@ async def make(container: Container, at: At, *strategies: Strategy, **fields: An
 
 async def say(container: Container, at: At, session_id: str, *texts: str) -> None:
     await container.events.append(*at, session_id, [message(text) for text in texts])
+
+
+async def types_that_ran(container: Container, session_id: str) -> str:
+    rows = await container.database.read(lambda: (yield _RAN, {}))
+    return str(next(row[1] for row in rows if row[0] == session_id))
 
 
 async def change(container: Container, at: At, session_id: str, *strategies: Strategy) -> None:
@@ -51,6 +60,7 @@ async def test_a_ttl_deletes_the_session_whole_and_frees_its_key(container: Cont
     with pytest.raises(NotFound):
         await say(container, at, gone, "too late")
     assert gone not in await queued(container, LIFECYCLE)
+    assert await types_that_ran(container, gone) == "soft_delete"
     await make(container, at, deduplication_key="k")
 
 
@@ -117,12 +127,18 @@ async def test_a_changed_strategy_takes_effect_from_its_own_anchor(container: Co
     await change(container, at, counted, Strategy("soft_delete", "eventCount", 2))
     put_off = await make(container, at, Strategy("soft_delete", "ttl", 60))
     await change(container, at, put_off, Strategy("soft_delete", "ttl", 600))
+    waiting = await make(container, at, KEEP)
+    await change(container, at, waiting, Strategy("soft_delete", "eventCount", 1))
+    await say(container, at, waiting, "a")
     raised = await make(container, at, Strategy("soft_delete", "eventCount", 1))
     await change(container, at, raised, Strategy("soft_delete", "eventCount", 2))
     await say(container, at, raised, "a")
 
     await work_at(container, clock.now())
-    assert [await is_there(container, at, one) for one in (counted, put_off, raised)] == [False, True, True]
+    assert [await is_there(container, at, one) for one in (counted, waiting, put_off, raised)] == [
+        *(False, False),
+        *(True, True),
+    ]
     await say(container, at, raised, "b")
     await work_at(container, seconds_from_now(599))
     assert [await is_there(container, at, one) for one in (put_off, raised)] == [True, False]
@@ -218,6 +234,22 @@ async def test_a_queued_extraction_outlives_its_session(container: Container, at
     await container.sessions.delete(*at, session)
 
     assert [row["isFinal"] for row in (await queued(container, EXTRACTION)).values()] == [False]
+    assert await queued(container, LIFECYCLE) == {}
+
+
+async def test_appends_no_longer_wake_a_session_for_what_has_run(container: Container, at: At) -> None:
+    session = await make(
+        container, at, Strategy("extract_memories", "eventCount", 1), Strategy("soft_delete", "eventCount", 3)
+    )
+    await say(container, at, session, "a")
+    await work_at(container, clock.now())
+
+    await say(container, at, session, "b")
+    assert await container.jobs.claim("w", [LIFECYCLE], clock.now(), limit=1) == []
+    await say(container, at, session, "c")
+    await work_at(container, clock.now())
+
+    assert not await is_there(container, at, session)
 
 
 async def test_at_one_moment_the_extraction_comes_before_the_deletion(container: Container, at: At) -> None:
@@ -272,6 +304,8 @@ async def test_what_happens_under_a_lease_that_ran_out_is_undone(container: Cont
     session = await make(container, at, Strategy("soft_delete", "ttl", 60))
     late = seconds_from_now(61)
     (first,) = await container.jobs.claim("first", [LIFECYCLE], late, limit=1)
+    with pytest.raises(LeaseLost):
+        await container.lifecycle.run(first, first.until)
     (second,) = await container.jobs.claim("second", [LIFECYCLE], first.until, limit=1)
 
     with pytest.raises(LeaseLost, match=r"session .* is no longer 'first'"):
