@@ -64,6 +64,9 @@ class Talk:
                 self.now -= 3 * SECOND
                 await self.say(session_id, "message")
                 self.now += 3 * SECOND
+            case 4:
+                for each in self.chance.sample(sorted(self.active), 8):
+                    await self.say(each, "message")
             case _:
                 await self.say(session_id, self.chance.choice(["message", "message", "status"]))
 
