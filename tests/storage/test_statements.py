@@ -31,6 +31,9 @@ ACROSS_SPACES = {
     "purge._SESSIONS": "what was deleted long ago",
     "purge._EVENTS": "what was deleted long ago",
     "purge._ANSWERS": "answers that were kept long enough",
+    "erasure._SESSIONS": "a person's sessions, wherever they are",
+    "erasure._OWN_SPACES": "a user's spaces",
+    "erasure._REMOVE_OWN_ANSWERS": "what a user was answered, wherever it is",
 }
 VOLATILE = re.compile(
     r"\b(?:now|random|clock_timestamp|statement_timestamp|gen_random_uuid|nextval)\(|\bCURRENT_", re.IGNORECASE

@@ -3,6 +3,7 @@
 import click
 
 from threadkeep import __version__
+from threadkeep.cli.erase import erase
 from threadkeep.cli.migrate import migrate
 from threadkeep.cli.serve import serve
 from threadkeep.cli.token import token
@@ -19,3 +20,4 @@ threadkeep.add_command(serve)
 threadkeep.add_command(token)
 threadkeep.add_command(migrate)
 threadkeep.add_command(work)
+threadkeep.add_command(erase)

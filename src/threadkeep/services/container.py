@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from threadkeep.services.erasure import Erasure
 from threadkeep.services.events import Events
 from threadkeep.services.health import Health
 from threadkeep.services.jobs import Jobs
@@ -38,6 +39,7 @@ class Container:
     jobs: Jobs
     lifecycle: Lifecycle
     purge: Purge
+    erasure: Erasure
     health: Health
     rates: Rates
     access_log: AccessLog | None = None
@@ -69,6 +71,7 @@ class Container:
             Jobs(database),
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
+            Erasure(database),
             Health(database),
             Rates(settings.rate_limit),
             access_log,

@@ -118,20 +118,25 @@ def remove_session(space_id: str, session_id: str, left: int) -> Steps[int]:
     return left - 1
 
 
+def remove_space(space_id: str, left: int) -> Steps[int]:
+    """Remove a space that is deleted, and everything in it. Returns as `remove_session` does."""
+    inside = yield _IN_SPACE, {"space_id": space_id, "limit": left}
+    for (session_id,) in inside:
+        left = yield from remove_session(space_id, session_id, left)
+        if left <= 0:
+            return left
+    if inside:
+        return 0
+    yield _REMOVE_SPACE, {"space_id": space_id}
+    return left - 1
+
+
 def _remove_spaces(before: int, left: int) -> Steps[int]:
     while left > 0:
         found = yield _SPACES, {"before": before, "limit": 1}
         if not found:
             break
-        space_id = found[0][0]
-        inside = yield _IN_SPACE, {"space_id": space_id, "limit": left}
-        for (session_id,) in inside:
-            left = yield from remove_session(space_id, session_id, left)
-            if left <= 0:
-                return left
-        if not inside:
-            yield _REMOVE_SPACE, {"space_id": space_id}
-            left -= 1
+        left = yield from remove_space(found[0][0], left)
     return left
 
 

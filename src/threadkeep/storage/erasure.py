@@ -1,0 +1,158 @@
+"""Everything of one person, found and removed for good: statements and operations. Nothing here commits.
+
+Each step begins anew at what is there, and what leads to the rest goes last, as in `purge`: so it can stop anywhere.
+"""
+
+import json
+
+from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, select, tuple_, update
+from sqlalchemy.types import BigInteger, Text
+
+from threadkeep.storage import purge, text
+from threadkeep.storage.statement import Contains, Statement, Steps, like_pattern
+from threadkeep.storage.tables import (
+    events,
+    idempotency_keys,
+    participants,
+    runs,
+    session_counters,
+    sessions,
+    spaces,
+    tokens,
+    users,
+)
+
+_PERSON = bindparam("person", type_=Text)
+_LIMIT = bindparam("limit", type_=BigInteger)
+
+
+def _in_session(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return table.c.space_id == bindparam("at_space"), table.c.session_id == bindparam("at_session")
+
+
+# Deleted sessions are in no list of participants, and are wanted all the same: one walk over all sessions.
+_SESSIONS = Statement(
+    select(sessions.c.space_id, sessions.c.session_id, sessions.c.participants)
+    .where(
+        tuple_(sessions.c.space_id, sessions.c.session_id)
+        > tuple_(bindparam("after_space", type_=Text), bindparam("after_session", type_=Text)),
+        Contains(sessions.c.participants, bindparam("needle", type_=Text), bindparam("pattern", type_=Text)),
+    )
+    .order_by(sessions.c.space_id, sessions.c.session_id)
+    .limit(_LIMIT)
+)
+_OWN_SPACES = Statement(select(spaces.c.space_id).where(spaces.c.user_id == _PERSON).order_by(spaces.c.space_id))
+_CLOSE_SPACE = Statement(
+    update(spaces)
+    .where(spaces.c.space_id == bindparam("at_space"), spaces.c.deleted_at.is_(None))
+    .values(deleted_at=bindparam("now", type_=BigInteger), live_key=None)
+)
+_COUNT_EVENTS = Statement(select(func.count()).select_from(events).where(*_in_session(events)))
+_THEIR_EVENTS = and_(*_in_session(events), events.c.emitter_type == "user", events.c.emitter_id == _PERSON)
+_EDGE = Statement(select(events.c.seq).where(_THEIR_EVENTS).order_by(events.c.seq).limit(1).offset(_LIMIT))
+_REMOVE_EVENTS = Statement(
+    delete(events)
+    .where(_THEIR_EVENTS, events.c.seq < bindparam("edge", type_=BigInteger))
+    .returning(events.c.deleted_at)
+)
+_COUNT_DOWN = Statement(
+    update(session_counters)
+    .where(*_in_session(session_counters))
+    .values(
+        event_count=session_counters.c.event_count - bindparam("gone", type_=BigInteger),
+        token_count=0,
+        tokens_to=0,
+        token_edits=session_counters.c.token_edits + 1,
+    )
+)
+_REMOVE_RUNS = Statement(delete(runs).where(*_in_session(runs), runs.c.user_id == _PERSON))
+_LEAVE = Statement(
+    delete(participants).where(
+        participants.c.space_id == bindparam("at_space"),
+        participants.c.participant == _PERSON,
+        participants.c.session_id == bindparam("at_session"),
+    )
+)
+_RENAME = Statement(
+    update(sessions).where(*_in_session(sessions)).values(participants=bindparam("new_participants", type_=Text))
+)
+_REMOVE_ANSWERS = Statement(delete(idempotency_keys).where(idempotency_keys.c.space_id == bindparam("at_space")))
+_REMOVE_OWN_ANSWERS = Statement(delete(idempotency_keys).where(idempotency_keys.c.user_id == _PERSON))
+_REMOVE_TOKENS = Statement(delete(tokens).where(tokens.c.user_id == _PERSON).returning(tokens.c.token_id))
+_REMOVE_USER = Statement(delete(users).where(users.c.user_id == _PERSON))
+
+
+def sessions_of(person: str, after: tuple[str, str], limit: int) -> Steps[list[tuple[str, str, tuple[str, ...]]]]:
+    """Sessions that may be the person's, deleted ones included: their space, id and participants.
+
+    The list of participants tells: a name may look like what stands between two others.
+    """
+    needle = text.encode(json.dumps([person])[1:-1])
+    rows = yield (
+        _SESSIONS,
+        {
+            "after_space": after[0],
+            "after_session": after[1],
+            "needle": needle,
+            "pattern": like_pattern(needle),
+            "limit": limit,
+        },
+    )
+    return [(space_id, session_id, tuple(json.loads(kept))) for space_id, session_id, kept in rows]
+
+
+def spaces_of(person: str) -> Steps[list[str]]:
+    """The spaces that the person owns, deleted ones included."""
+    return [space_id for (space_id,) in (yield _OWN_SPACES, {"person": text.encode(person)})]
+
+
+def event_count(space_id: str, session_id: str) -> Steps[int]:
+    """The events of a session, deleted ones included."""
+    ((count,),) = yield _COUNT_EVENTS, {"at_space": space_id, "at_session": session_id}
+    return int(count)
+
+
+def close_space(space_id: str, now: int) -> Steps[None]:
+    """Let nobody into the space any more."""
+    yield _CLOSE_SPACE, {"at_space": space_id, "now": now}
+    yield _REMOVE_ANSWERS, {"at_space": space_id}
+
+
+def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], limit: int) -> Steps[tuple[int, bool]]:
+    """Take the person's events out of a session that others go on with, and then the person.
+
+    Returns the number of events that were removed, and whether that was all.
+    """
+    at = {"at_space": space_id, "at_session": session_id}
+    kept = text.encode(person)
+    edge = yield _EDGE, {**at, "person": kept, "limit": limit}
+    gone = yield _REMOVE_EVENTS, {**at, "person": kept, "edge": edge[0][0] if edge else 2**63 - 1}
+    yield _COUNT_DOWN, {**at, "gone": sum(deleted_at is None for (deleted_at,) in gone)}
+    if edge:
+        return len(gone), False
+    yield _REMOVE_RUNS, {**at, "person": kept}
+    yield _REMOVE_ANSWERS, {"at_space": space_id}
+    yield _LEAVE, {**at, "person": kept}
+    # Last: as long as the name stands there, the session is found again.
+    yield _RENAME, {**at, "new_participants": text.encode(json.dumps(others))}
+    return len(gone), True
+
+
+def remove_session(space_id: str, session_id: str) -> Steps[bool]:
+    """Remove a session and everything of it, or some of it. Returns whether that was all."""
+    yield _REMOVE_ANSWERS, {"at_space": space_id}
+    return (yield from purge.remove_session(space_id, session_id, purge.ROWS)) > 0
+
+
+def remove_space(space_id: str) -> Steps[bool]:
+    """Remove a space that was closed and everything in it, or some of it. Returns whether that was all."""
+    return (yield from purge.remove_space(space_id, purge.ROWS)) > 0
+
+
+def remove_user(person: str) -> Steps[int]:
+    """Remove the person as a user. Returns the number of tokens that went."""
+    kept = {"person": text.encode(person)}
+    yield _REMOVE_OWN_ANSWERS, kept
+    gone = yield _REMOVE_TOKENS, kept
+    yield _REMOVE_USER, kept
+    return len(gone)
