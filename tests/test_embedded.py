@@ -1,15 +1,18 @@
 """The embedded client: the ORM without a server."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from tests.conftest import Server
 from tests.persistence.declared import Chat, ChatMessage
 from threadkeep import embedded
-from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
+from threadkeep.contract.sessions import LifecycleStrategy
+from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace, DRSession
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 
@@ -24,6 +27,30 @@ async def test_what_was_stored_is_there_when_the_database_is_opened_again(databa
         chat = await Chat.get(space, chat_id="c-1")
         (message,) = await ChatMessage.list(chat)
     assert (chat.title, message.content, message.score) == ("Hello", "hi\x00\ud83d", 0.5)
+
+
+async def test_a_client_in_process_runs_the_lifecycle_while_it_is_open(database: str) -> None:
+    class Passing(DRSession):
+        __description_prefix__ = "passing"
+        __lifecycle_strategies__: ClassVar[list[LifecycleStrategy]] = [{"type": "soft_delete", "trigger": {"ttl": 1}}]
+
+    async with embedded.client(database, work=False) as client:
+        space = await DRMemorySpace.post(client, deduplication_key="app")
+        await Passing.post(space, participants=["p"])
+        assert workers() == 0
+    async with embedded.client(database) as client:
+        space = await DRMemorySpace.post(client, deduplication_key="app")
+        assert workers() == 1
+        # The number is there so that a loss of the feature ends the test.
+        for _ in range(100_000):
+            if not await Passing.list(space):
+                break
+        assert await Passing.list(space) == []
+    assert workers() == 0
+
+
+def workers() -> int:
+    return sum(task.get_name() == "threadkeep-worker" for task in asyncio.all_tasks())
 
 
 async def test_each_user_sees_only_their_own(database: str) -> None:

@@ -72,3 +72,71 @@ def test_there_are_at_most_five_and_no_two_of_one_kind() -> None:
     with pytest.raises(Invalid, match="second soft_delete strategy with the trigger ttl") as caught:
         lifecycle.check([six[0], six[1], six[0]])
     assert caught.value.loc == ("lifecycleStrategies", 2)
+
+
+def test_options_survive_being_kept_to_the_letter() -> None:
+    opts = ['{ "metadata": {"n": 1.50, "}": ["{\\"type\\":"]} }', None, '{"agentId": "a,b"}']
+    strategies = [
+        lifecycle.Strategy("extract_memories", trigger, 5, each)
+        for trigger, each in zip(("ttl", "idle", "eventCount"), opts, strict=True)
+    ]
+    kept = lifecycle.to_json([*strategies, lifecycle.Strategy("soft_delete", "never", True)])
+
+    assert lifecycle.from_json(kept) == (*strategies, lifecycle.Strategy("soft_delete", "never", True))
+    assert lifecycle.from_json("[]") == ()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "value", "facts", "due"),
+    [
+        ("ttl", 5, lifecycle.Facts(1_000_000, 9_000_000), 6_000_000),
+        ("idle", 5, lifecycle.Facts(1_000_000, 9_000_000), 14_000_000),
+        ("eventCount", 5, lifecycle.Facts(0, 0, event_count=4), None),
+        ("eventCount", 5, lifecycle.Facts(0, 0, event_count=5), 0),
+        ("tokenCount", 5, lifecycle.Facts(0, 0, token_count=4), None),
+        ("tokenCount", 5, lifecycle.Facts(0, 0, token_count=5), 0),
+        ("never", True, lifecycle.Facts(0, 0, 10**9, 10**9), None),
+    ],
+)
+def test_a_trigger_goes_off_at_its_moment_and_not_before(
+    trigger: str, value: int, facts: lifecycle.Facts, due: int | None
+) -> None:
+    strategies = [lifecycle.Strategy("soft_delete", trigger, value)]
+
+    for now in (0, 5_999_999, 6_000_000, 13_999_999, 14_000_000, 10**15):
+        expected = due is not None and now >= due
+        assert lifecycle.due(strategies, (), facts, now) == lifecycle.Due(None, expected)
+        assert lifecycle.due(strategies, {"soft_delete"}, facts, now) == lifecycle.Due(None, False)
+
+
+def test_the_next_look_is_at_the_first_time_of_what_has_not_run() -> None:
+    strategies = [
+        lifecycle.Strategy("soft_delete", "ttl", 50),
+        lifecycle.Strategy("extract_memories", "idle", 5),
+        lifecycle.Strategy("soft_delete", "eventCount", 7),
+        lifecycle.Strategy("extract_memories", "eventCount", 3),
+    ]
+    facts = lifecycle.Facts(0, 1_000_000, event_count=2)
+
+    assert lifecycle.next_due_at(strategies, (), facts) == 6_000_000
+    assert lifecycle.next_due_at(strategies, {"extract_memories"}, facts) == 50_000_000
+    assert lifecycle.next_due_at(strategies, set(lifecycle.TYPES), facts) is None
+    assert lifecycle.wake_count(strategies, ()) == 3
+    assert lifecycle.wake_count(strategies, {"extract_memories"}) == 7
+    assert lifecycle.wake_count(strategies[:2], ()) is None
+    assert lifecycle.wake_count([*strategies, lifecycle.Strategy("soft_delete", "tokenCount", 9)], ()) == 1
+    assert lifecycle.look_at(strategies, (), facts, 5) == 6_000_000
+    assert lifecycle.look_at(strategies, (), facts, 6_000_000) == 6_000_000
+    assert lifecycle.look_at([lifecycle.Strategy("soft_delete", "tokenCount", 9)], (), facts, 5) == 5
+
+
+def test_of_several_extractions_the_first_in_the_list_is_taken() -> None:
+    first, second = (lifecycle.Strategy("extract_memories", trigger, 1) for trigger in ("eventCount", "ttl"))
+    never = lifecycle.Strategy("extract_memories", "never", True)
+    facts = lifecycle.Facts(0, 0, event_count=1)
+
+    assert lifecycle.due([second, first], (), facts, 10**7) == lifecycle.Due(second, False)
+    assert lifecycle.due([second, first], (), facts, 5) == lifecycle.Due(first, False)
+    assert lifecycle.last_extraction([never, second, first], ()) == second
+    assert lifecycle.last_extraction([never], ()) is None
+    assert lifecycle.last_extraction([second], {"extract_memories"}) is None
