@@ -1,7 +1,10 @@
 """The command line, as a newcomer types it."""
 
+import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -9,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Server
+from threadkeep import clock
 from threadkeep.cli.app import threadkeep
 
 RUNNER = CliRunner()
@@ -27,18 +31,45 @@ def test_help_names_the_commands_and_the_variables() -> None:
 
 
 def test_tokens_are_made_listed_and_revoked(database: str) -> None:
-    made = run("token", "create", "--database", database, "--user", "ann", "--name", "laptop", "--expires-in", "3")
+    made = run("token", "create", "--database", database, "--user", "ann", "--name", "laptop")
     listed = run("token", "list", THREADKEEP_DATABASE=database)
 
     assert made.output.startswith("tk_")
     assert made.output.strip() not in listed.output
-    (line,) = listed.output.strip().split("\n")
-    token_id, state, *_, name = line.split()
-    assert (state, name) == ("live", "laptop")
+    titles, line = listed.output.strip().split("\n")
+    assert re.split("  +", titles) == ["ID", "STATE", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "USER", "NAME"]
+    token_id, state, scope, _, expires, last_used, _, name = re.split("  +", line)
+    assert (state, scope, expires, last_used, name) == ("live", "read,write", "never", "never", "laptop")
     assert run("token", "revoke", token_id, "--database", database).output == f"Revoked {token_id}\n"
     assert " revoked " in run("token", "list", "--database", database).output
     again = run("token", "revoke", token_id, "--database", database)
     assert (again.exit_code, again.output) == (1, f"Error: There is no live token '{token_id}'\n")
+
+
+def test_a_token_may_be_for_reading_only_and_for_some_time(database: str) -> None:
+    for expires in ("90m", "12h", "30d"):
+        made = run("token", "create", "--database", database, "--scope", "read", "--expires", expires)
+        assert made.exit_code == 0, made.output
+
+    _, *lines = run("token", "list", "--database", database).output.strip().split("\n")
+    rows = [re.split("  +", line) for line in lines]
+    assert {row[2] for row in rows} == {"read"}
+    lived = [clock.parse_timestamp(row[4]) - clock.parse_timestamp(row[3]) for row in rows]
+    assert lived == [90 * 60 * 1_000_000, 12 * 3_600 * 1_000_000, 30 * 86_400 * 1_000_000]
+
+
+def test_a_database_of_a_later_version_is_refused_by_every_command(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/t.db"
+    run("migrate", "--database", url)
+    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '2099_01_01_later'")
+        connection.commit()
+
+    for command in (["migrate"], ["serve", "--port", "0"], ["work"], ["token", "list"]):
+        ended = run(*command, "--database", url)
+        assert ended.exit_code == 1
+        assert ended.output.startswith("Error: The database has the schema '2099_01_01_later', which this version")
+        assert ended.output.endswith("Upgrade Threadkeep, or give it another database.\n")
 
 
 def test_migrate_says_what_it_did(tmp_path: Path) -> None:
@@ -58,7 +89,23 @@ def test_migrate_says_what_it_did(tmp_path: Path) -> None:
         (["serve", "--port", "eighty"], "'eighty' is not a valid integer"),
         (["serve", "--agent", "a:b", "--upstream", "http://x"], "one gateway has one agent"),
         (["serve", "--colour", "red"], "No such option"),
-        (["token", "create", "--expires-in", "0"], "0 is not in the range"),
+        (["serve", "--workers", "0"], "0 is not in the range"),
+        (["serve", "--workers", "2"], "--workers needs PostgreSQL"),
+        (
+            ["serve", "--workers", "2", "--database", "postgresql://x", "--agent", "a:b"],
+            "cannot be combined with --agent or --upstream",
+        ),
+        (
+            ["serve", "--workers", "2", "--database", "postgresql://x", "--upstream", "http://x"],
+            "cannot be combined with --agent or --upstream",
+        ),
+        (["serve", "--workers", "2", "--port", "0", "--database", "postgresql://x@127.0.0.1:1/y"], "cannot be reached"),
+        (["serve", "--log-format", "xml"], "'xml' is not one of 'json', 'text'"),
+        (["serve", "--rate-limit", "-1"], "-1 is not in the range"),
+        (["token", "create", "--expires", "0d"], "'0d' is no duration such as 90m, 12h or 30d"),
+        (["token", "create", "--expires", "30"], "'30' is no duration such as 90m, 12h or 30d"),
+        (["token", "create", "--expires", "36501d"], "of 100 years at most"),
+        (["token", "create", "--scope", "all"], "'all' is not one of 'read', 'write'"),
         (["nonsense"], "No such command 'nonsense'"),
     ],
 )

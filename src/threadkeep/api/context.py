@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +20,9 @@ from threadkeep.api import health
 from threadkeep.services.container import Container
 from threadkeep.telemetry import metrics
 from threadkeep.telemetry.context import request_id as current_request
+
+if TYPE_CHECKING:
+    from threadkeep.telemetry.tracing import RequestSpan
 
 PRINCIPAL = "threadkeep.principal"
 """Where an in-process caller puts the principal that it vouches for; no network client reaches this."""
@@ -80,19 +84,8 @@ class RequestContext:
             try:
                 await self._answer(scope, receive, exchange, announced)
             finally:
-                taken = time.perf_counter() - started
                 metrics.requests_in_flight.dec()
-                route = getattr(scope.get("route"), "path", metrics.NO_ROUTE)
-                tell = self._tellers.get((method, route))
-                if tell is None:
-                    tell = self._tellers[method, route] = metrics.teller(method, route)
-                tell(exchange.status, taken)
-                token_id = scope.get(TOKEN_ID)
-                if span is not None:
-                    span.end(route, exchange.status, exchange.request_id, token_id)
-                # A probe that finds all well would only be in the way of what is worth reading.
-                if self._access_log and not (route in health.PATHS and exchange.status == 200):
-                    self._access_log.tell(exchange.request_id, method, route, exchange.status, taken, token_id)
+                self._tell(scope, exchange, method, time.perf_counter() - started, span)
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes) -> None:
         try:
@@ -105,12 +98,26 @@ class RequestContext:
                 raise
             await error_table.answer(error)(scope, receive, exchange.send)
         except Exception:
-            route = getattr(scope.get("route"), "path", metrics.NO_ROUTE)
-            _log.exception("request failed id=%s method=%s route=%s", exchange.request_id, scope["method"], route)
+            _log.exception(
+                "request failed id=%s method=%s route=%s", exchange.request_id, scope["method"], _route_of(scope)
+            )
             if exchange.status:
                 raise
             detail = f"Internal error; see the log for {exchange.request_id}"
             await error_table.json_response({"detail": detail}, 500)(scope, receive, exchange.send)
+
+    def _tell(self, scope: Scope, exchange: "_Exchange", method: str, taken: float, span: "RequestSpan | None") -> None:
+        route = _route_of(scope)
+        tell = self._tellers.get((method, route))
+        if tell is None:
+            tell = self._tellers[method, route] = metrics.teller(method, route)
+        tell(exchange.status, taken)
+        token_id = scope.get(TOKEN_ID)
+        if span is not None:
+            span.end(route, exchange.status, exchange.request_id, token_id)
+        # A probe that finds all well would only be in the way of what is worth reading.
+        if self._access_log and not (route in health.PATHS and exchange.status == 200):
+            self._access_log.tell(exchange.request_id, method, route, exchange.status, taken, token_id)
 
     def _name(self, given: bytes, outer: str) -> str:
         if _REQUEST_ID.fullmatch(given):
@@ -133,6 +140,11 @@ class RequestContext:
 
     def _too_large(self) -> errors.TooLarge:
         return errors.TooLarge(f"The request is too large; the limit is {self._limit:,} bytes")
+
+
+def _route_of(scope: Scope) -> str:
+    """The route as the code has it, and never the path as it was sent."""
+    return getattr(scope.get("route"), "path", metrics.NO_ROUTE)
 
 
 class _Exchange:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from threadkeep import __version__
@@ -31,16 +31,15 @@ def observed(settings: Settings) -> Iterator[Observers]:
 
     Raises MissingExtra.
     """
-    logs.configure(level=settings.log_level, form=settings.log_format)
-    access_log = AccessLog(FORMATS[settings.log_format]) if settings.access_log else None
-    tracing = _tracing(settings.otel_endpoint)
-    try:
-        yield Observers(access_log, tracing)
-    finally:
-        if access_log is not None:
-            access_log.flush()
+    with ExitStack() as stack:
+        stack.enter_context(logs.configured(level=settings.log_level, form=settings.log_format))
+        tracing = _tracing(settings.otel_endpoint)
         if tracing is not None:
-            tracing.close()
+            stack.callback(tracing.close)
+        access_log = AccessLog(FORMATS[settings.log_format]) if settings.access_log else None
+        if access_log is not None:
+            stack.callback(access_log.flush)
+        yield Observers(access_log, tracing)
 
 
 def _tracing(endpoint: str | None) -> "Tracing | None":

@@ -45,10 +45,9 @@ def uvicorn_config(app: Any, **options: Any) -> uvicorn.Config:
 async def serve_on(listener: socket.socket, container: Container, announce: Callable[[], None]) -> None:
     """Serve in this process until a signal asks to stop; what was accepted is answered. Raises BadAgent."""
     async with application(container) as app:
-        server = _Server(uvicorn_config(app, lifespan="off"))
+        server = _Server(uvicorn_config(app, lifespan="off"), container)
         # From the moment that it is announced, a signal asks it to stop.
         with server.capture_signals():
-            say_no_before_stopping(container.health, container.settings.stop_delay)
             announce()
             sys.stdout.flush()
             await server.serve(sockets=[listener])
@@ -115,6 +114,14 @@ class _Server(uvicorn.Server):
     """Stops at a signal and returns, where uvicorn would raise the signal again and end the process at once:
     runs are to be ended and the database to be closed before.
     """
+
+    def __init__(self, config: uvicorn.Config, container: Container) -> None:
+        super().__init__(config)
+        self._container = container
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        say_no_before_stopping(self._container.health, self._container.settings.stop_delay)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit

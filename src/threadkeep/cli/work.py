@@ -7,20 +7,31 @@ from typing import Any
 
 import click
 
+from threadkeep.cli.observing import observed
 from threadkeep.cli.running import run, setting, with_container
 from threadkeep.services.container import FINAL_EXTRACTIONS, Container
 from threadkeep.settings import Settings
+from threadkeep.telemetry.lines import FORMATS
+from threadkeep.telemetry.logs import LEVELS
 from threadkeep.workers.runner import working
 
 
 @click.command()
 @setting("database")
 @setting("database_connections", type=click.IntRange(min=1))
+@setting("log_level", type=click.Choice(LEVELS))
+@setting("log_format", type=click.Choice(list(FORMATS)))
+@setting("otel_endpoint")
 @setting("purge_after", type=click.IntRange(min=0))
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
 def work(**options: Any) -> None:
     """Run lifecycle strategies and the purge, without serving. Any number of processes may, beside any server."""
-    run(with_container(Settings(**options), _work_until_signal))
+    run(_work(Settings(**options)))
+
+
+async def _work(settings: Settings) -> None:
+    with observed(settings) as observers:
+        await with_container(settings, _work_until_signal, *observers)
 
 
 async def _work_until_signal(container: Container) -> None:

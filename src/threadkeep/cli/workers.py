@@ -42,8 +42,11 @@ _CLOSING_SECONDS = 10
 
 def serve_with_workers(settings: Settings, announce: Announce) -> None:
     """Serve until a signal asks to stop. Raises click.ClickException."""
-    logs.configure(level=settings.log_level, form=settings.log_format)
-    with listen(settings.host, settings.port) as listener, tempfile.TemporaryDirectory(prefix="threadkeep-") as folder:
+    with (
+        logs.configured(level=settings.log_level, form=settings.log_format),
+        listen(settings.host, settings.port) as listener,
+        tempfile.TemporaryDirectory(prefix="threadkeep-") as folder,
+    ):
         secret = run(with_container(settings, lambda container: first_token(container, settings)))
         os.environ[metrics.MULTIPROCESS_FOLDER] = folder
         config = uvicorn_config(

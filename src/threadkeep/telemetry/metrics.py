@@ -44,9 +44,10 @@ append_group = Histogram(
 _STARTED = Gauge(
     "threadkeep_worker_start_time_seconds",
     "When a process that serves began to, in seconds since 1970.",
+    # With a label, so that a process is not in the sum before it serves.
+    ("version",),
     multiprocess_mode="liveall",
 )
-_BUILD = Gauge("threadkeep_build_info", "Always 1; the version is a label.", ("version",), multiprocess_mode="livemax")
 
 Tell = Callable[[int, float], None]
 
@@ -58,8 +59,7 @@ def is_shared() -> bool:
 
 def started(version: str) -> None:
     """Note that this process serves from now on."""
-    _STARTED.set(time.time())
-    _BUILD.labels(version).set(1)
+    _STARTED.labels(version).set(time.time())
 
 
 def teller(method: str, route: str) -> Tell:

@@ -14,6 +14,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from threadkeep.telemetry.metrics import NO_ROUTE
+
 _PROPAGATOR = TraceContextTextMapPropagator()
 _CARRIED = (b"traceparent", b"tracestate")
 
@@ -69,10 +71,10 @@ class RequestSpan:
         self._span = span
         self._method = method
 
-    def end(self, route: str | None, status: int, request_id: str, token_id: str | None) -> None:
-        """Say how the request was answered; `route` is None where none fits it, `status` 0 where nothing was said."""
+    def end(self, route: str, status: int, request_id: str, token_id: str | None) -> None:
+        """Say how the request was answered; `status` is 0 where nothing was said."""
         attributes: dict[str, Any] = {"threadkeep.request_id": request_id}
-        if route is not None:
+        if route != NO_ROUTE:
             self._span.update_name(f"{self._method} {route}")
             attributes["http.route"] = route
         if status:
