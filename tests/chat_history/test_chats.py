@@ -125,6 +125,6 @@ async def test_a_chat_of_ones_own_has_its_fields(store: Store, user_uuid: UUID) 
     class TeamCreate(ChatCreate):
         team: str = ""
 
-    chats = ChatRepository(store.space, store.registry, chat_class=TeamChat)
+    chats = ChatRepository(store.space, store.registry, chat_cls=TeamChat)
     await chats.create_chat(TeamCreate(user_uuid=user_uuid, thread_id="thread-1", team="research"))
     assert (await chats.get_chat_by_thread_id(user_uuid, "thread-1")).team == "research"

@@ -46,8 +46,8 @@ def test_what_is_no_participant_id_is_none(raw: str | None) -> None:
 
 
 def test_an_empty_text_is_stored_as_a_zero_width_space() -> None:
-    assert (wire_non_empty_str(""), wire_non_empty_str("x")) == ("\u200b", "x")
-    assert (app_str("\u200b"), app_str("x"), app_str("")) == ("", "x", "")
+    assert (wire_non_empty_str(""), wire_non_empty_str("x"), wire_non_empty_str(None)) == ("\u200b", "x", "\u200b")
+    assert (app_str("\u200b"), app_str("x"), app_str(""), app_str(None)) == ("", "x", "", "")
 
 
 def test_only_users_emit_as_users() -> None:

@@ -9,7 +9,10 @@ from tests.chat_history.stores import Store
 from threadkeep.chat_history import (
     Chat,
     ChatCreate,
+    ChatRepository,
+    ChatSessionRegistry,
     EntityLocator,
+    LocatorIndex,
     MessageCreate,
     MessageToolCallCreate,
     MessageToolCallUpdate,
@@ -37,6 +40,37 @@ async def test_a_locator_is_a_session_beside_the_chats(store: Store, user_uuid: 
     ]
     assert all(each.session_id == chat.id and each.chat_uuid == chat.chat_uuid for each in locators)
     assert len(await Chat.list(store.space)) == 1
+
+
+async def test_a_locator_is_put_and_got_by_kind_and_uuid(store: Store) -> None:
+    index, entity, chat_uuid = LocatorIndex(store.space), uuid4(), uuid4()
+    assert await index.get("tool_call", entity) is None
+    await index.put("tool_call", entity, session_id="s-1", chat_uuid=chat_uuid, message_uuid=entity)
+    locator = await index.get("tool_call", entity)
+    assert locator is not None
+    assert (locator.kind, locator.session_id, locator.chat_uuid, locator.message_uuid) == (
+        "tool_call",
+        "s-1",
+        chat_uuid,
+        entity,
+    )
+    assert await index.get("message", entity) is None
+
+
+async def test_a_registry_reads_chats_and_locators_of_its_own_classes(store: Store, user_uuid: UUID) -> None:
+    class NotedLocator(EntityLocator):
+        note: str = "by us"
+
+    class TeamChat(Chat):
+        team: str = "blue"
+
+    registry = ChatSessionRegistry(store.space, TeamChat, NotedLocator)
+    chat = await ChatRepository(store.space, registry, TeamChat).create_chat(
+        ChatCreate(user_uuid=user_uuid, thread_id="t")
+    )
+    elsewhere = ChatSessionRegistry(store.space, TeamChat, NotedLocator)
+    assert isinstance(await elsewhere.chat(chat.chat_uuid), TeamChat)
+    assert isinstance(await elsewhere.locators.get("chat", chat.chat_uuid), NotedLocator)
 
 
 async def test_a_write_does_not_fail_with_its_locator(

@@ -369,7 +369,7 @@ class ThoughtCreate(MessageReasoningCreate):
 
 async def test_subclasses_with_further_fields_are_stored_without_further_wiring(store: Store, chat: Chat) -> None:
     def repository() -> MessageRepository:
-        return MessageRepository(store.space, message_class=TeamMessage)
+        return MessageRepository(store.space, message_cls=TeamMessage)
 
     messages = repository()
     message = await messages.create_message(TeamCreate(chat_uuid=chat.chat_uuid, content="Hi", team="research"))

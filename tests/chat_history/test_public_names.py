@@ -1,7 +1,10 @@
 """What `threadkeep.chat_history` offers, and what it says where AG-UI is not installed."""
 
 import importlib
+import inspect
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -81,6 +84,21 @@ def test_the_constants_are_those_that_other_stores_use() -> None:
         "reasoning",
     ]
     assert [status.value for status in chat_history.MessageStatus] == ["active", "complete", "interrupted", "errored"]
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (chat_history.ChatSessionRegistry, "space chat_cls locator_cls"),
+        (chat_history.LocatorIndex, "space locator_cls"),
+        (chat_history.ChatRepository, "space registry chat_cls"),
+        (chat_history.MessageRepository, "space registry chat_cls message_cls"),
+        (chat_history.LocatorIndex.get, "self kind entity_uuid"),
+        (chat_history.LocatorIndex.put, "self kind entity_uuid session_id chat_uuid message_uuid"),
+    ],
+)
+def test_arguments_keep_their_names_and_their_order(function: Callable[..., Any], names: str) -> None:
+    assert [*inspect.signature(function).parameters] == names.split()
 
 
 def test_the_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,15 +24,15 @@ class ChatRepository:
     Args:
         space: where the chats live.
         registry: shared with the MessageRepository of the same space.
-        chat_class: a subclass of Chat with fields of your own; a ChatCreate subclass may carry them.
+        chat_cls: a subclass of Chat with fields of your own; a ChatCreate subclass may carry them.
     """
 
     def __init__(
-        self, space: DRMemorySpace, registry: ChatSessionRegistry | None = None, *, chat_class: type[Chat] = Chat
+        self, space: DRMemorySpace, registry: ChatSessionRegistry | None = None, chat_cls: type[Chat] = Chat
     ) -> None:
         self._space = space
         self._registry = registry or ChatSessionRegistry(space)
-        self._chat_class = chat_class
+        self._chat_class = chat_cls
 
     async def create_chat(self, chat_data: ChatCreate) -> Chat:
         """Create the chat of a user on a thread, or return the one that is there. Safe to call at the same time.

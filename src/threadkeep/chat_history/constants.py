@@ -36,13 +36,13 @@ class MessageStatus(StrEnum):
     ERRORED = "errored"
 
 
-def app_str(value: str) -> str:
-    """What the application sees of a stored text: the zero-width placeholder stands for the empty string."""
-    return "" if value == _PLACEHOLDER else value
+def app_str(value: str | None) -> str:
+    """What the application sees of a stored text: the zero-width placeholder, or none, stands for the empty string."""
+    return "" if value in (None, _PLACEHOLDER) else value
 
 
-def wire_non_empty_str(value: str) -> str:
-    """What is stored of a text: the service wants at least one character, so an empty one becomes U+200B."""
+def wire_non_empty_str(value: str | None) -> str:
+    """What is stored of a text: the service wants at least one character, so none becomes U+200B."""
     return value or _PLACEHOLDER
 
 

@@ -57,20 +57,31 @@ class LocatorIndex:
     """The locators of one memory space; they live in it, beside the chats.
 
     The one participant of a locator stands for its chat, so that all locators of a chat are one query.
+
+    Args:
+        space: where the chats live.
+        locator_cls: the class of the locators, where it is a subclass of EntityLocator.
     """
 
-    def __init__(self, space: DRMemorySpace) -> None:
+    def __init__(self, space: DRMemorySpace, locator_cls: type[EntityLocator] = EntityLocator) -> None:
         self._space = space
+        self._locator_cls = locator_cls
         self._known: BoundedCache[str, bool] = BoundedCache(_KNOWN)
         self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
         self._healing: set[asyncio.Task[None]] = set()
 
-    async def find(self, kind: str, uuid: UUID) -> EntityLocator | None:
+    async def get(self, kind: str, entity_uuid: UUID) -> EntityLocator | None:
         """The locator of an entity, or None where there is none."""
         try:
-            return await EntityLocator.get(self._space, locator_key=locator_key(kind, uuid))
+            return await self._locator_cls.get(self._space, locator_key=locator_key(kind, entity_uuid))
         except DRMemoryNotFoundError:
             return None
+
+    async def put(
+        self, kind: str, entity_uuid: UUID, *, session_id: str, chat_uuid: UUID, message_uuid: UUID | None = None
+    ) -> None:
+        """Write the locator of an entity. A failure is logged, and never raised."""
+        await self.write([Location(kind, entity_uuid, session_id, chat_uuid, message_uuid)])
 
     async def write(self, locations: Sequence[Location]) -> None:
         """Write locators. What fails is logged, and missing until it is healed."""
@@ -97,7 +108,7 @@ class LocatorIndex:
 
     async def _heal(self, chat_uuid: UUID, unknown: Sequence[Location]) -> None:
         try:
-            present = await EntityLocator.list(self._space, participant=participant_id(chat_uuid))
+            present = await self._locator_cls.list(self._space, participant=participant_id(chat_uuid))
         except Exception:
             logger.warning("the locators of chat %s could not be read", chat_uuid, exc_info=True)
             return
@@ -108,7 +119,7 @@ class LocatorIndex:
     async def _write_one(self, location: Location) -> None:
         async with self._slots:
             try:
-                await EntityLocator.post(
+                await self._locator_cls.post(
                     self._space,
                     participants=[participant_id(location.chat_uuid)],
                     locator_key=location.key,

@@ -57,23 +57,22 @@ class MessageRepository:
     Args:
         space: where the chats live.
         registry: shared with the ChatRepository of the same space.
-        message_class: a subclass of Message with fields of your own; its `tool_calls` and `reasonings` may be lists of
+        chat_cls: the class of the chats, where it is a subclass of Chat.
+        message_cls: a subclass of Message with fields of your own; its `tool_calls` and `reasonings` may be lists of
             subclasses as well. Create and update DTOs may carry them.
-        chat_class: the class of the chats, where it is a subclass of Chat.
     """
 
     def __init__(
         self,
         space: DRMemorySpace,
         registry: ChatSessionRegistry | None = None,
-        *,
-        message_class: type[Message] = Message,
-        chat_class: type[Chat] = Chat,
+        chat_cls: type[Chat] = Chat,
+        message_cls: type[Message] = Message,
     ) -> None:
         self._space = space
         self._registry = registry or ChatSessionRegistry(space)
-        self._message_class = message_class
-        self._chat_class = chat_class
+        self._message_class = message_cls
+        self._chat_class = chat_cls
         self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
         self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
         self._chat_uuids: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_CHAT_UUIDS)
@@ -313,7 +312,7 @@ class MessageRepository:
     async def _child_draft(self, batch: MessageBatch, kind: str, uuid: UUID) -> Draft | None:
         message_uuid = self._parents.get(uuid)
         if message_uuid is None:
-            locator = await self._registry.locators.find(kind, uuid)
+            locator = await self._registry.locators.get(kind, uuid)
             if locator is None or locator.message_uuid is None:
                 return None
             message_uuid = locator.message_uuid
@@ -328,7 +327,7 @@ class MessageRepository:
     async def _chat_of(self, message_uuid: UUID) -> Chat | None:
         chat_uuid = self._chat_uuids.get(message_uuid)
         if chat_uuid is None:
-            locator = await self._registry.locators.find(LOCATOR_KIND_MESSAGE, message_uuid)
+            locator = await self._registry.locators.get(LOCATOR_KIND_MESSAGE, message_uuid)
             if locator is None or locator.chat_uuid is None:
                 return None
             chat_uuid = locator.chat_uuid

@@ -8,7 +8,7 @@ from uuid import UUID
 from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.constants import LOCATOR_KIND_CHAT
 from threadkeep.chat_history.locator import LocatorIndex
-from threadkeep.chat_history.models import Chat
+from threadkeep.chat_history.models import Chat, EntityLocator
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemorySpace
 
 _CACHED_CHATS = 10_000
@@ -25,11 +25,16 @@ class ChatSessionRegistry:
 
     Args:
         space: where the chats live.
+        chat_cls: the class of the chats, where it is a subclass of Chat.
+        locator_cls: the class of the locators, where it is a subclass of EntityLocator.
     """
 
-    def __init__(self, space: DRMemorySpace) -> None:
+    def __init__(
+        self, space: DRMemorySpace, chat_cls: type[Chat] = Chat, locator_cls: type[EntityLocator] = EntityLocator
+    ) -> None:
         self._space = space
-        self._locators = LocatorIndex(space)
+        self._chat_cls = chat_cls
+        self._locators = LocatorIndex(space, locator_cls)
         self._session_ids: BoundedCache[UUID, str] = BoundedCache(_CACHED_CHATS)
         self._chats: BoundedCache[UUID, Chat] = BoundedCache(_CACHED_CHATS)
         self._creating: dict[UUID, asyncio.Event] = {}
@@ -66,7 +71,7 @@ class ChatSessionRegistry:
         if (creating := self._creating.get(chat_uuid)) is not None:
             await creating.wait()
         session_id = self._session_ids.get(chat_uuid)
-        if session_id is None and (locator := await self._locators.find(LOCATOR_KIND_CHAT, chat_uuid)) is not None:
+        if session_id is None and (locator := await self._locators.get(LOCATOR_KIND_CHAT, chat_uuid)) is not None:
             session_id = locator.session_id
             self.register(chat_uuid, session_id)
         return session_id
@@ -76,16 +81,17 @@ class ChatSessionRegistry:
         self.register(chat.chat_uuid, chat.id)
         self._chats.put(chat.chat_uuid, chat)
 
-    async def chat(self, chat_uuid: UUID, chat_class: type[Chat] = Chat) -> Chat | None:
+    async def chat(self, chat_uuid: UUID, chat_cls: type[Chat] | None = None) -> Chat | None:
         """The chat itself, or None where it is unknown or was deleted."""
+        chat_cls = chat_cls or self._chat_cls
         session_id = await self.resolve(chat_uuid)
         if session_id is None:
             return None
         chat = self._chats.get(chat_uuid)
-        if isinstance(chat, chat_class):
+        if isinstance(chat, chat_cls):
             return chat
         try:
-            chat = await chat_class.get(self._space, session_id)
+            chat = await chat_cls.get(self._space, session_id)
         except DRMemoryNotFoundError:
             # A locator may outlive the session that it points at.
             self.unregister(chat_uuid)
