@@ -19,7 +19,6 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.telemetry.access_log import AccessLog
 from threadkeep.telemetry.context import request_id
-from threadkeep.telemetry.lines import as_json
 from threadkeep.telemetry.tracing import Tracing
 from threadkeep.transport.in_process import InProcessTransport
 
@@ -64,7 +63,7 @@ async def told(database: str) -> AsyncIterator[Told]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing = Tracing(provider)
     container = await Container.open(
-        Settings(database=database), access_log=AccessLog(as_json, written.append), tracing=tracing
+        Settings(database=database), access_log=AccessLog("json", written.append), tracing=tracing
     )
     token, secret = await container.tokens.create(user="alice", name="t")
     async with httpx.AsyncClient(

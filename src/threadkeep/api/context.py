@@ -8,7 +8,6 @@ import logging
 import re
 import secrets
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -70,22 +69,24 @@ class RequestContext:
         try:
             if inside:
                 await self._answer(scope, receive, exchange, announced)
+            elif self._tracing is None:
+                await self._answer_and_tell(scope, receive, exchange, announced, None)
             else:
-                await self._answer_and_tell(scope, receive, exchange, announced)
+                with self._tracing.request(_method_of(scope), scope["scheme"], scope["headers"]) as span:
+                    await self._answer_and_tell(scope, receive, exchange, announced, span)
         finally:
             current_request.reset(before)
 
-    async def _answer_and_tell(self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes) -> None:
-        method = scope["method"] if scope["method"] in metrics.METHODS else "other"
-        tracing = self._tracing
+    async def _answer_and_tell(
+        self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes, span: "RequestSpan | None"
+    ) -> None:
         metrics.requests_in_flight.inc()
         started = time.perf_counter()
-        with tracing.request(method, scope["scheme"], scope["headers"]) if tracing else nullcontext() as span:
-            try:
-                await self._answer(scope, receive, exchange, announced)
-            finally:
-                metrics.requests_in_flight.dec()
-                self._tell(scope, exchange, method, time.perf_counter() - started, span)
+        try:
+            await self._answer(scope, receive, exchange, announced)
+        finally:
+            metrics.requests_in_flight.dec()
+            self._tell(scope, exchange, time.perf_counter() - started, span)
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange", announced: bytes) -> None:
         try:
@@ -106,8 +107,8 @@ class RequestContext:
             detail = f"Internal error; see the log for {exchange.request_id}"
             await error_table.json_response({"detail": detail}, 500)(scope, receive, exchange.send)
 
-    def _tell(self, scope: Scope, exchange: "_Exchange", method: str, taken: float, span: "RequestSpan | None") -> None:
-        route = _route_of(scope)
+    def _tell(self, scope: Scope, exchange: "_Exchange", taken: float, span: "RequestSpan | None") -> None:
+        method, route = _method_of(scope), _route_of(scope)
         tell = self._tellers.get((method, route))
         if tell is None:
             tell = self._tellers[method, route] = metrics.teller(method, route)
@@ -145,6 +146,11 @@ class RequestContext:
 def _route_of(scope: Scope) -> str:
     """The route as the code has it, and never the path as it was sent."""
     return getattr(scope.get("route"), "path", metrics.NO_ROUTE)
+
+
+def _method_of(scope: Scope) -> str:
+    """The method, where it is one that there is."""
+    return scope["method"] if scope["method"] in metrics.METHODS else "other"
 
 
 class _Exchange:

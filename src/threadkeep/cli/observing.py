@@ -10,7 +10,6 @@ from threadkeep.errors import MissingExtra
 from threadkeep.settings import Settings
 from threadkeep.telemetry import logs
 from threadkeep.telemetry.access_log import AccessLog
-from threadkeep.telemetry.lines import FORMATS
 
 if TYPE_CHECKING:
     from threadkeep.telemetry.tracing import Tracing
@@ -36,7 +35,7 @@ def observed(settings: Settings) -> Iterator[Observers]:
         tracing = _tracing(settings.otel_endpoint)
         if tracing is not None:
             stack.callback(tracing.close)
-        access_log = AccessLog(FORMATS[settings.log_format]) if settings.access_log else None
+        access_log = AccessLog(settings.log_format) if settings.access_log else None
         if access_log is not None:
             stack.callback(access_log.flush)
         yield Observers(access_log, tracing)

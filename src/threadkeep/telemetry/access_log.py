@@ -6,40 +6,50 @@ and a few times per second all that have come are written at once.
 
 import asyncio
 import sys
-import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
-from threadkeep.telemetry.lines import Render, format_time
+import msgspec
+
+from threadkeep.telemetry.lines import as_text, format_time
 
 _SECONDS = 0.2
 """How long a line may wait; a process that is killed loses the lines that still do."""
+_JSON = msgspec.json.Encoder()
 
 
-class Access(NamedTuple):
-    """What is told of a request: never its path as it was sent, its query, its body or its token."""
+class Access(msgspec.Struct, omit_defaults=True, gc=False):
+    """What is told of a request, in the order of its line: never its path as it was sent, its query, its body or its
+    token.
+    """
 
-    at: float
-    """When it had been answered, in seconds since 1970."""
+    time: datetime
+    level: str
+    logger: str
+    message: str
     request_id: str
     method: str
     route: str
     status: int
-    seconds: float
-    token_id: str | None
+    ms: float
+    token_id: str | None = None
 
 
 class AccessLog:
-    """Writes a line for each request. It belongs to one event loop."""
+    """Writes a line for each request, `form` being `json` or `text`. It belongs to one event loop."""
 
-    def __init__(self, render: Render, write: Callable[[str], object] | None = None) -> None:
-        self._render = render
+    def __init__(self, form: str, write: Callable[[str], object] | None = None) -> None:
+        self._render = _as_json_lines if form == "json" else _as_text_lines
         self._write = write or _to_standard_error
         self._waiting: list[Access] = []
 
     def tell(self, request_id: str, method: str, route: str, status: int, seconds: float, token_id: str | None) -> None:
         """Note a request that has been answered."""
-        self._waiting.append(Access(time.time(), request_id, method, route, status, seconds, token_id))
+        now = datetime.now(UTC)
+        ms = round(seconds * 1000, 2)
+        self._waiting.append(
+            Access(now, "info", "threadkeep.access", "request", request_id, method, route, status, ms, token_id)
+        )
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_later(_SECONDS, self.flush)
 
@@ -47,23 +57,17 @@ class AccessLog:
         """Write what waits."""
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._write("".join([f"{self._line(access)}\n" for access in waiting]))
+            self._write(self._render(waiting))
 
-    def _line(self, access: Access) -> str:
-        return self._render(
-            {
-                "time": format_time(access.at),
-                "level": "info",
-                "logger": "threadkeep.access",
-                "message": "request",
-                "request_id": access.request_id,
-                "method": access.method,
-                "route": access.route,
-                "status": access.status,
-                "ms": round(access.seconds * 1000, 2),
-                "token_id": access.token_id,
-            }
-        )
+
+def _as_json_lines(waiting: Sequence[Access]) -> str:
+    # Nothing here comes from a caller but the id, which is plain: it can always be encoded, and in one go.
+    return _JSON.encode_lines(waiting).decode()
+
+
+def _as_text_lines(waiting: Sequence[Access]) -> str:
+    told = (msgspec.structs.asdict(access) | {"time": format_time(access.time.timestamp())} for access in waiting)
+    return "".join(f"{as_text(fields)}\n" for fields in told)
 
 
 def _to_standard_error(text: str) -> None:
