@@ -4,6 +4,7 @@ import click
 
 from threadkeep import __version__
 from threadkeep.cli.erase import erase
+from threadkeep.cli.export import export, import_
 from threadkeep.cli.migrate import migrate
 from threadkeep.cli.serve import serve
 from threadkeep.cli.token import token
@@ -21,3 +22,5 @@ threadkeep.add_command(token)
 threadkeep.add_command(migrate)
 threadkeep.add_command(work)
 threadkeep.add_command(erase)
+threadkeep.add_command(export)
+threadkeep.add_command(import_)

@@ -14,6 +14,7 @@ from threadkeep.services.runs import Runs
 from threadkeep.services.sessions import Sessions
 from threadkeep.services.spaces import Spaces
 from threadkeep.services.tokens import Tokens
+from threadkeep.services.transfer import Transfer
 from threadkeep.settings import Settings
 from threadkeep.storage.database import Database, open_database
 from threadkeep.storage.migrate import migrate
@@ -40,6 +41,7 @@ class Container:
     lifecycle: Lifecycle
     purge: Purge
     erasure: Erasure
+    transfer: Transfer
     health: Health
     rates: Rates
     access_log: AccessLog | None = None
@@ -72,6 +74,7 @@ class Container:
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
             Erasure(database),
+            Transfer(database),
             Health(database),
             Rates(settings.rate_limit),
             access_log,

@@ -98,6 +98,8 @@ class InsertMany:
     SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
     def __init__(self, table: Table, columns: Sequence[Column[Any]]) -> None:
+        """`columns` are some of the table's, in the order in which it has them."""
+        self.columns = columns
         self._table = table
         self._names = [column.name for column in columns]
         self._statements: dict[int, Statement] = {}

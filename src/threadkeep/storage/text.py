@@ -14,6 +14,7 @@ _NUL = chr(_BASE + 0x800)
 _MARK = chr(_BASE + 0x801)
 _DIGITS = [chr(_BASE + 0x802 + digit) for digit in range(64)]
 _ODD = re.compile(f"[\0\ud800-\udfff{chr(_BASE)}-{_DIGITS[-1]}]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KEPT = re.compile(f"{_MARK}(..)|([{chr(_BASE)}-{_NUL}])")
 
 
@@ -27,6 +28,11 @@ def encode(text: str) -> str:
 def decode(kept: str) -> str:
     """The text that was kept."""
     return _KEPT.sub(_decode_one, kept) if not kept.isascii() else kept
+
+
+def can_be_kept(text: str) -> bool:
+    """Whether both engines hold the text as it is."""
+    return "\0" not in text and _SURROGATE.search(text) is None
 
 
 def encode_optional(text: str | None) -> str | None:

@@ -1,0 +1,301 @@
+"""Moving spaces between databases, as lines of JSON.
+
+The first line names the format, the last one says that nothing is missing. Between them each space is followed by its
+sessions, and each session by its runs, its jobs and its events, with a line `end` that says that it is whole.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from threadkeep import ids
+from threadkeep.domain import lifecycle
+from threadkeep.errors import Invalid, NotFound
+from threadkeep.storage import text, transfer
+from threadkeep.storage.database import Database
+from threadkeep.storage.transfer import Fields
+
+FORMAT = {"format": "threadkeep", "version": 1}
+_NAMES = {"event": "deduplication_key", "run": "run_id", "job": "kind"}
+_STEP = 500
+"""Events that are read or written at once."""
+_STEP_BYTES = 8 * 1024 * 1024
+_LONGEST = 64 * 1024 * 1024
+"""Characters of a line; no event comes near."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """What went over. `skipped` are sessions that were there already."""
+
+    spaces: int = 0
+    sessions: int = 0
+    events: int = 0
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class Stopped:
+    """Where an export is to go on: behind this session."""
+
+    space_id: str
+    session_id: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session whose lines are being read."""
+
+    fields: Fields
+    line: int
+    is_wanted: bool
+    people: list[str]
+    runs: list[Fields] = field(default_factory=list)
+    jobs: list[Fields] = field(default_factory=list)
+    events: list[Fields] = field(default_factory=list)
+    named: set[tuple[str, str]] = field(default_factory=set)
+    """What of it has a name that nothing else of its kind may have."""
+    last: int = 0
+    count: int = 0
+    bytes: int = 0
+
+
+class Transfer:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def count(self, space_id: str | None, participant: str | None) -> int:
+        """The sessions that an export has. Raises NotFound."""
+        spaces = await self._spaces(space_id)
+        look = self._database.scan
+        return sum([await look(partial(transfer.session_count, space["space_id"], participant)) for space in spaces])
+
+    async def export(
+        self, space_id: str | None, participant: str | None, behind: Stopped | None = None
+    ) -> AsyncIterator[str]:
+        """The lines of one space, or of all; of one participant's sessions, or of all. Raises NotFound."""
+        spaces = await self._spaces(space_id)
+        if behind is None:
+            yield _line(FORMAT)
+            for user in await self._database.scan(transfer.all_users):
+                yield _line({"user": user})
+        for space in spaces:
+            at = space["space_id"]
+            if behind is not None and at < behind.space_id:
+                continue
+            after = ""
+            if behind is not None and at == behind.space_id:
+                after = behind.session_id
+            else:
+                yield _line({"space": space})
+            look = partial(transfer.some_sessions, at, participant)
+            while page := await self._database.scan(partial(look, after, 100)):
+                for session in page:
+                    after = session["session_id"]
+                    async for line in self._session(at, session):
+                        yield line
+        yield _line({"done": {}})
+
+    async def bring(
+        self, lines: Iterable[str], user: str | None = None, progress: Callable[[], None] = lambda: None
+    ) -> Moved:
+        """Take in the lines of an export; what is there already is skipped. `user` is the name of who is to own it all.
+
+        A session comes whole or not at all. Raises Invalid, which names the line.
+        """
+        moved = Moved()
+        owners: dict[str, tuple[str, str]] = {}
+        space_id: str | None = None
+        current: _Session | None = None
+        done = False
+        for number, kind, value in _read(lines):
+            done = kind == "done"
+            if kind == "user":
+                _check(kind, value, number)
+                owners[value["user_id"]] = await self._database.write(partial(transfer.put_user, value))
+            elif kind == "space" and current is None:
+                _check(kind, value, number)
+                await self._put_space(value, owners, user, number)
+                space_id = value["space_id"]
+                moved.spaces += 1
+            elif kind == "session" and current is None and space_id is not None:
+                current = await self._begin(space_id, value, number)
+            elif kind in ("run", "job", "event") and current is not None and space_id is not None:
+                _check(kind, value, number)
+                await self._take(space_id, current, kind, value, number)
+            elif kind == "end" and current is not None and space_id is not None:
+                await self._finish(space_id, current, value, number)
+                moved.sessions += current.is_wanted
+                moved.skipped += not current.is_wanted
+                moved.events += current.count if current.is_wanted else 0
+                current = None
+                progress()
+            elif kind != "done" or current is not None:
+                raise _bad(number, f"{kind!r} does not belong here")
+        if not done:
+            raise Invalid("The export ends before its last line: it was cut off. What was whole is there now")
+        return moved
+
+    async def _spaces(self, space_id: str | None) -> list[Fields]:
+        found = await self._database.scan(partial(transfer.live_spaces, space_id))
+        if space_id is not None and not found:
+            raise NotFound(f"There is no memory space {space_id!r}")
+        return found
+
+    async def _session(self, space_id: str, session: Fields) -> AsyncIterator[str]:
+        session_id, last = session["session_id"], session["last_seq"]
+        yield _line({"session": session})
+        for run in await self._database.scan(partial(transfer.runs_of, space_id, session_id)):
+            yield _line({"run": run})
+        for job in await self._database.scan(partial(transfer.jobs_of, space_id, session_id)):
+            yield _line({"job": job})
+        after = count = 0
+        while page := await self._database.scan(
+            partial(transfer.some_events, space_id, session_id, after, last, _STEP)
+        ):
+            for event in page:
+                yield _line({"event": event})
+            after, count = page[-1]["seq"], count + len(page)
+        yield _line({"end": {"space_id": space_id, "session_id": session_id, "events": count}})
+
+    async def _put_space(
+        self, value: Fields, owners: dict[str, tuple[str, str]], user: str | None, number: int
+    ) -> None:
+        owner = next((found for found in [owners.get(value["user_id"])] if found), None)
+        if user is not None:
+            named = {"user_id": ids.new_user_id(), "tenant_id": value["tenant_id"], "created_at": value["created_at"]}
+            owner = await self._database.write(partial(transfer.put_user, {**named, "name": text.encode(user)}))
+        if owner is not None:
+            value["user_id"], value["tenant_id"] = owner
+        if problem := await self._database.write(partial(transfer.put_space, value)):
+            raise _bad(number, problem)
+
+    async def _begin(self, space_id: str, value: Fields, number: int) -> _Session:
+        _check("session", value, number)
+        people = _json(value["participants"], list, "participants", number)
+        if not people or not all(isinstance(person, str) for person in people):
+            raise _bad(number, "participants are no list of names")
+        if value["metadata"] is not None:
+            _json(value["metadata"], dict, "metadata", number)
+        if not _are_strategies(value["strategies"]):
+            raise _bad(number, "'strategies' are not what an export has")
+        begun = await self._database.write(partial(transfer.begin_session, space_id, value))
+        if isinstance(begun, str):
+            raise _bad(number, begun)
+        return _Session(value, number, begun, people)
+
+    async def _take(self, space_id: str, current: _Session, kind: str, value: Fields, number: int) -> None:
+        name = value[_NAMES[kind]]
+        if name is not None:
+            if (kind, name) in current.named:
+                raise _bad(number, f"a second {kind} with the {_NAMES[kind]} {name!r} in one session")
+            current.named.add((kind, name))
+        if kind != "event":
+            (current.runs if kind == "run" else current.jobs).append(value)
+            return
+        if not current.last < value["seq"] <= current.fields["last_seq"]:
+            raise _bad(number, f"the event {value['seq']} is out of order, or beyond the last number of its session")
+        _json(value["body"], dict, "body", number)
+        current.last = value["seq"]
+        current.count += 1
+        if current.is_wanted:
+            current.events.append(value)
+            current.bytes += len(value["body"])
+            if len(current.events) >= _STEP or current.bytes >= _STEP_BYTES:
+                await self._write_events(space_id, current)
+
+    async def _finish(self, space_id: str, current: _Session, value: Fields, number: int) -> None:
+        if value.get("session_id") != current.fields["session_id"] or value.get("events") != current.count:
+            raise _bad(number, f"events are missing: there are {current.count} of the session of line {current.line}")
+        if current.is_wanted:
+            await self._write_events(space_id, current)
+            await self._database.write(
+                partial(
+                    transfer.finish_session,
+                    *(space_id, current.fields, current.people, current.count, current.runs, current.jobs),
+                )
+            )
+
+    async def _write_events(self, space_id: str, current: _Session) -> None:
+        if current.events:
+            rows = current.events
+            await self._database.write(partial(transfer.put_events, space_id, current.fields["session_id"], rows))
+            current.events, current.bytes = [], 0
+
+
+def last_whole(lines: Iterable[str]) -> tuple[Stopped | None, int, bool]:
+    """How far an export came that was stopped: its last whole session, the lines to keep, and whether it is done."""
+    stopped, keep = None, 0
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n"):
+            break
+        kind, value = next(iter(json.loads(line).items()))
+        if kind == "end":
+            stopped, keep = Stopped(value["space_id"], value["session_id"]), number
+        elif kind == "done":
+            return stopped, number, True
+    return stopped, keep, False
+
+
+def _read(lines: Iterable[str]) -> Iterator[tuple[int, str, Any]]:
+    """The lines behind the first one: their number, their kind and their value. Raises Invalid."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, 1):
+            found = _object(number, line)
+            if number == 1:
+                if found != FORMAT:
+                    raise _bad(1, f"this is no export that is known here; one begins with {_line(FORMAT).strip()}")
+                continue
+            if len(found) != 1:
+                raise _bad(number, "a line is an object with one key")
+            ((kind, value),) = found.items()
+            if not isinstance(value, dict):
+                raise _bad(number, f"{kind!r} is not an object")
+            yield number, kind, value
+    except UnicodeDecodeError as error:
+        raise _bad(number + 1, f"not UTF-8: {error.reason}") from error
+
+
+def _object(number: int, line: str) -> dict[str, Any]:
+    if len(line) > _LONGEST:
+        raise _bad(number, f"{len(line):,} characters; the limit is {_LONGEST:,}")
+    found = _json(line, dict, "the line", number)
+    assert isinstance(found, dict)
+    return found
+
+
+def _json(kept: str, type_: type, what: str, number: int) -> Any:
+    try:
+        found = json.loads(kept)
+    except (ValueError, RecursionError):
+        raise _bad(number, f"{what} is not JSON") from None
+    if not isinstance(found, type_):
+        raise _bad(number, f"{what} is no {'list' if type_ is list else 'object'}")
+    return found
+
+
+def _are_strategies(kept: str) -> bool:
+    try:
+        return lifecycle.to_json(lifecycle.from_json(kept)) == kept
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def _check(kind: str, value: Fields, number: int) -> None:
+    problem = transfer.wrong_with(kind, value)
+    for name in ("space_id", "session_id"):
+        if not problem and name in value and not ids.is_id(value[name]):
+            problem = f"{name!r} is no id"
+    if problem:
+        raise _bad(number, problem)
+
+
+def _bad(number: int, problem: str) -> Invalid:
+    return Invalid(f"Line {number}: {problem}")
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -1,0 +1,208 @@
+"""What is exported from one database and imported into another is the same there, whatever the engines."""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from threadkeep import clock
+from threadkeep.domain.event import EventDraft
+from threadkeep.domain.lifecycle import Strategy
+from threadkeep.domain.principal import Principal
+from threadkeep.domain.session import SessionChange, SessionDraft
+from threadkeep.domain.space import SpaceDraft
+from threadkeep.errors import Invalid, NotFound
+from threadkeep.services import transfer
+from threadkeep.services.container import Container
+from threadkeep.services.sessions import Filters
+from threadkeep.services.transfer import Moved
+from threadkeep.settings import Settings
+
+ODD = "\0 \ud800 \U0010f801 ÄÖ/ß"
+
+
+@pytest.fixture
+async def other(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Container]:
+    """A second, empty database: SQLite, so that with the first one all ways over are taken."""
+    path = tmp_path / "other.db"
+    shutil.copy(sqlite_template, path)
+    opened = await Container.open(Settings(database=f"sqlite:///{path}"))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def filled(container: Container) -> tuple[Principal, str, list[str]]:
+    """A space with three sessions: one of all kinds of text, one with gaps, one without events."""
+    principal = await container.tokens.local_principal("operator")
+    space = await container.spaces.create(principal, SpaceDraft(ODD, deduplication_key="the space"))
+    drafts = [
+        SessionDraft(
+            ("ann", ODD),
+            f"//thread/{ODD}/",
+            '{"b":1.50,"a":"\\u0000"}',
+            (Strategy("soft_delete", "eventCount", 9, None),),
+            ODD,
+        ),
+        SessionDraft(("bob",), "//thread/2/"),
+        SessionDraft(("ann", "bob")),
+    ]
+    made = [await container.sessions.create(principal, space.id, draft) for draft in drafts]
+    event = EventDraft('{"content":"x","n":1.50}', "x", "message", "user", "ann")
+    body = '{"content":"\\u0000\\ud800","z":1}'
+    others = [replace(event, body=body, content="\0\ud800", type=ODD), replace(event, emitter_id=ODD, type=None)]
+    await container.events.append_batch(principal, space.id, made[0].id, [event, *others])
+    await container.events.append_batch(principal, space.id, made[1].id, [replace(event, emitter_id="bob")] * 4)
+    for number in (2, 4):
+        await container.events.delete(principal, space.id, made[1].id, number)
+    await container.sessions.patch(principal, space.id, made[2].id, SessionChange(metadata='{"version":2}'))
+    return principal, space.id, [session.id for session in made]
+
+
+async def exported(container: Container, space_id: str | None = None, participant: str | None = None) -> list[str]:
+    return [line async for line in container.transfer.export(space_id, participant)]
+
+
+async def seen(container: Container, principal: Principal, space_id: str) -> object:
+    """All that the services tell of a space."""
+    sessions, total = await container.sessions.page(principal, space_id, Filters())
+    events = [await container.events.page(principal, space_id, session.id) for session in sessions]
+    return await container.spaces.get(principal, space_id), sessions, total, events
+
+
+@pytest.fixture(params=["out of it", "into it"])
+def way(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "into it")
+
+
+async def test_what_is_brought_over_is_the_same(container: Container, other: Container, way: bool) -> None:
+    source, target = (other, container) if way else (container, other)
+    principal, space_id, (odd, gaps, _) = await filled(source)
+
+    moved = await target.transfer.bring(await exported(source))
+
+    assert moved == Moved(spaces=1, sessions=3, events=5)
+    assert await target.tokens.local_principal("operator") == principal
+    assert await seen(target, principal, space_id) == await seen(source, principal, space_id)
+    assert await exported(target) == await exported(source)
+    found, total = await target.sessions.page(principal, space_id, Filters(needle="//THREAD/"))
+    assert ([session.id for session in found], total) == ([odd, gaps], 2)
+    recent = await target.sessions.recent(principal, space_id, participant="bob", prefix="//thread/")
+    assert [(item.session.id, item.last_event and item.last_event.sequence_id) for item in recent.items] == [(gaps, 3)]
+    (event,) = await target.events.append(
+        principal, space_id, gaps, [EventDraft('{"content":"x"}', "x", None, "user", "bob")]
+    )
+    assert event.sequence_id == 5
+
+
+async def test_a_strategy_goes_on_where_it_was(container: Container, other: Container) -> None:
+    principal, space_id, (odd, *_) = await filled(container)
+    await other.transfer.bring(await exported(container))
+
+    await other.events.append_batch(
+        principal, space_id, odd, [EventDraft('{"content":"x"}', "x", None, "user", "ann")] * 6
+    )
+
+    due = await other.jobs.claim("worker", ["lifecycle"], clock.now(), limit=10)
+    assert [job.session_id for job in due] == [odd]
+
+
+async def test_what_is_there_is_skipped_and_what_was_stopped_goes_on(
+    container: Container, other: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "_STEP", 1)
+    principal, space_id, (odd, gaps, _) = await filled(container)
+    lines = await exported(container)
+    cut = next(n for n, line in enumerate(lines) if '"seq":3' in line and f'"{gaps}"' not in line and n > 8)
+
+    with pytest.raises(Invalid, match="cut off"):
+        await other.transfer.bring(lines[:cut])
+    with pytest.raises(NotFound):
+        await other.events.page(principal, space_id, gaps)
+    assert (await other.events.page(principal, space_id, odd))[1] == 3
+
+    assert await other.transfer.bring(lines) == Moved(spaces=1, sessions=2, events=2, skipped=1)
+    assert await seen(other, principal, space_id) == await seen(container, principal, space_id)
+
+
+async def test_one_space_and_one_participant(container: Container) -> None:
+    principal, space_id, (odd, _, empty) = await filled(container)
+    await container.spaces.create(principal, SpaceDraft("another"))
+
+    lines = [json.loads(line) for line in await exported(container, space_id, "ann")]
+
+    assert [line["session"]["session_id"] for line in lines if "session" in line] == [odd, empty]
+    assert [line["space"]["space_id"] for line in lines if "space" in line] == [space_id]
+    assert await container.transfer.count(space_id, "ann") == 2
+    with pytest.raises(NotFound, match="There is no memory space"):
+        await exported(container, "01890000-0000-7000-8000-000000000000")
+
+
+async def test_another_user_may_own_it(container: Container, other: Container) -> None:
+    _, space_id, _ = await filled(container)
+
+    await other.transfer.bring(await exported(container), user="zoe")
+
+    zoe = await other.tokens.local_principal("zoe")
+    assert (await other.spaces.get(zoe, space_id)).user_id == zoe.user_id
+
+
+def swap(old: str, new: str) -> Callable[[list[str]], list[str]]:
+    def change(lines: list[str]) -> list[str]:
+        at = next(n for n, line in enumerate(lines) if old in line)
+        return [*lines[:at], lines[at].replace(old, new, 1), *lines[at + 1 :]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda lines: ["hello\n"], "Line 1: the line is not JSON"),
+        (lambda lines: ['{"format":"threadkeep","version":2}\n'], "Line 1: this is no export that is known here"),
+        (lambda lines: [], "cut off"),
+        (lambda lines: lines[:-1], "cut off"),
+        (lambda lines: [lines[0], *lines[4:]], "Line 2: 'job' does not belong here"),
+        (swap('"seq":2,', ""), r"Line \d+: event has no 'seq'"),
+        (swap('"seq":2,', '"seq":2,"more":1,'), "event has an unknown 'more'"),
+        (swap('"seq":2,', '"seq":"2",'), "'seq' of event is not a whole number"),
+        (swap('"seq":2,', '"seq":1,'), "the event 1 is out of order"),
+        (swap('"seq":3,', '"seq":9,'), "beyond the last number"),
+        (swap('"emitter_type":"user"', '"emitter_type":null'), "'emitter_type' of event is null"),
+        (swap('"body":"{', '"body":"['), "body is not JSON"),
+        (swap('"participants":"[', '"participants":"{'), "participants is not JSON"),
+        (swap('"strategies":"[', '"strategies":"x['), "'strategies' are not what an export has"),
+        (swap('"events":3', '"events":2'), r"events are missing: there are 3 of the session of line \d+"),
+        (swap('"message"', '"\\ud800"'), "'type' of event is not a text that a database holds"),
+    ],
+)
+async def test_a_file_that_is_wrong_is_refused_by_its_line(
+    container: Container, other: Container, change: Callable[[list[str]], list[str]], problem: str
+) -> None:
+    await filled(container)
+    with pytest.raises(Invalid, match=problem):
+        await other.transfer.bring(change(await exported(container)))
+
+
+async def test_a_key_that_is_taken_here_is_named(container: Container, other: Container) -> None:
+    await filled(container)
+    await other.tokens.local_principal("operator")
+    lines = await exported(container)
+    principal = await other.tokens.local_principal("operator")
+    await other.spaces.create(principal, SpaceDraft(deduplication_key="the space"))
+
+    with pytest.raises(Invalid, match=r"Line 3: the deduplication key 'the space' is that of the memory space"):
+        await other.transfer.bring(lines)
+
+
+def test_how_far_a_stopped_export_came() -> None:
+    lines = ['{"format":"threadkeep","version":1}\n']
+    end = '{"end":{"space_id":"a","session_id":"b","events":0}}\n'
+
+    assert transfer.last_whole(lines) == (None, 0, False)
+    assert transfer.last_whole([*lines, end, '{"session":']) == (transfer.Stopped("a", "b"), 2, False)
+    assert transfer.last_whole([*lines, end, '{"done":{}}\n']) == (transfer.Stopped("a", "b"), 3, True)
