@@ -51,18 +51,27 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=ENGINES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a fresh, migrated database of each engine."""
+    return _fresh_database(request, tmp_path)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same for all tests of a module, which keep out of each other's way."""
+    return _fresh_database(request, tmp_path_factory.mktemp("shared"))
+
+
+def _fresh_database(request: pytest.FixtureRequest, folder: Path) -> str:
     if request.param == "sqlite":
         template: Path = request.getfixturevalue("sqlite_template")
-        path = tmp_path / "threadkeep.db"
+        path = folder / "threadkeep.db"
         path.write_bytes(template.read_bytes())
-        yield f"sqlite:///{path}"
-        return
+        return f"sqlite:///{path}"
     url: str = request.getfixturevalue("postgres_database")
     # Emptying takes a hundredth of the time that a copy of a template database takes.
     asyncio.run(_administer(url, *[f"DELETE FROM {table.name}" for table in metadata.sorted_tables]))
-    yield url
+    return url
 
 
 @pytest.fixture
