@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Awaitable
 from contextlib import closing
 
 import pytest
@@ -10,9 +11,16 @@ from interop import names
 from interop.differences import unexplained
 from interop.names import Root
 from interop.rows import Account, Row
-from interop.scenarios import Scenario, orm, sdk_events, sdk_sessions, sdk_spaces
+from interop.scenarios import Scenario, chat_repositories, chat_runs, orm, sdk_events, sdk_sessions, sdk_spaces
 
-SCENARIOS = (*sdk_spaces.SCENARIOS, *sdk_sessions.SCENARIOS, *sdk_events.SCENARIOS, *orm.SCENARIOS)
+SCENARIOS = (
+    *sdk_spaces.SCENARIOS,
+    *sdk_sessions.SCENARIOS,
+    *sdk_events.SCENARIOS,
+    *orm.SCENARIOS,
+    *chat_repositories.SCENARIOS,
+    *chat_runs.SCENARIOS,
+)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -33,5 +41,5 @@ def played(scenario: Scenario, root: Root, account: Account) -> list[Row]:
     return account.rows()
 
 
-async def _finished(awaitable) -> None:
+async def _finished(awaitable: Awaitable[None]) -> None:
     await awaitable
