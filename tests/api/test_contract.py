@@ -309,7 +309,7 @@ async def test_odd_text_survives_in_every_field(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("raw", "loc"),
     [
-        (b"", ["body"]),
+        (b"", ["body", "body"]),
         (b"{", ["body"]),
         (b"[]", ["body"]),
         (b"null", ["body"]),
