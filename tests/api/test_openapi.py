@@ -47,6 +47,8 @@ BEYOND_A_SCHEMA = (
     "A second ",
     "soft_delete takes no options",
     "Give lastN or offset, not both",
+    "This key was used for another request",
+    "is that of event",
     # JSON Schema counts 1.0 among the integers; the service asks for 1.
     "takes a whole number",
     "Expected `int`, got `float`",

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from threadkeep.api import constraints, schemas
+from threadkeep.api.idempotency import REPLAYED
 from threadkeep.api.routing import Operation
 
 _REF = "#/components/schemas/{name}"
@@ -147,6 +148,8 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
 def _answers(operation: Operation) -> dict[str, Any]:
     gives = _gives(operation)
     done: dict[str, Any] = {"description": "Done", "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}}}
+    if operation.method == "POST":
+        done["headers"][REPLAYED] = {"description": "This is the first answer, once more.", "schema": {"const": "true"}}
     if gives is not None:
         done["content"] = _json(_schema(gives))
     answers = {str(operation.status): done}

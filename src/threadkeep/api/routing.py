@@ -5,7 +5,7 @@ From an operation come the route that serves it and its page in the OpenAPI docu
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.datastructures import ImmutableMultiDict
@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
+from threadkeep.api import idempotency
 from threadkeep.api.context import PRINCIPAL, TOKEN_ID
 from threadkeep.api.json import Reader, parse
 from threadkeep.api.shell import invalid, query_params
@@ -23,7 +24,9 @@ from threadkeep.domain.principal import Principal
 from threadkeep.domain.token import READ, WRITE
 from threadkeep.errors import DeduplicationConflict, Forbidden, Invalid, ThreadkeepError
 from threadkeep.services.container import Container
+from threadkeep.services.idempotency import Answered, Once
 
+T = TypeVar("T")
 _NOBODY = Principal("", "", scopes=frozenset())
 
 
@@ -36,6 +39,7 @@ class Call:
     principal: Principal
     body: Any = None
     reader: Reader = field(default_factory=Reader)
+    key: idempotency.RequestKey | None = None
 
     @property
     def space_id(self) -> str:
@@ -44,6 +48,10 @@ class Call:
     @property
     def session_id(self) -> str:
         return str(self.request.path_params["session_id"])
+
+    def once(self, answer: Callable[[T], Response]) -> Once[T] | None:
+        """How the call acts once, where its sender gave it an Idempotency-Key; `answer` is what a result becomes."""
+        return None if self.key is None else self.key.once(self.principal, answer)
 
     def query(self, name: str) -> str | None:
         """The last value of a query parameter, as clients that repeat one expect."""
@@ -98,6 +106,11 @@ class Operation:
     needs_token: bool = True
 
 
+IDEMPOTENCY_KEY = Header(
+    "Idempotency-Key",
+    {"type": "string", "pattern": idempotency.PATTERN},
+    "Lets the request be repeated: the first answer to the key comes again, and nothing is done twice.",
+)
 LIMIT = Query("limit", {"type": "integer", "minimum": 1, "maximum": limits.PAGE, "default": limits.PAGE}, "Items.")
 OFFSET = Query(
     "offset",
@@ -148,8 +161,13 @@ class _Endpoint:
             call = Call(request, self._services, principal)
             if decoder is not None:
                 # A client that has nothing to say may send nothing.
-                call.body, call.reader = parse(await _read(request) or b"{}", decoder)
+                document = await _read(request)
+                call.body, call.reader = parse(document or b"{}", decoder)
+                if operation.method == "POST":
+                    call.key = idempotency.read(request, document)
             return await operation.handler(call)
+        except Answered as first:
+            return idempotency.again(first)
         except DeduplicationConflict as error:
             collection = request.scope["path"].removesuffix("new/")
             return error_table.answer(error, f"{request.base_url}".rstrip("/") + collection)

@@ -7,6 +7,7 @@ from threadkeep.domain import event, limits
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.domain.principal import Principal
 from threadkeep.errors import BadRequest, EventDeduplicationConflict, Invalid, NotFound, StaleEvent
+from threadkeep.services.idempotency import Once, write
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import appends, events, sessions, text
 from threadkeep.storage.database import Database
@@ -14,6 +15,9 @@ from threadkeep.storage.statement import Steps
 from threadkeep.telemetry import metrics
 
 _KNOWN_SESSIONS = 10_000
+_KNOWN_US = 10_000_000
+"""Microseconds for which the participants of a session are believed."""
+_UNKNOWN: tuple[tuple[str, ...], int] = ((), 0)
 _FEW = 20
 """Events that are looked up on the spot; a page of more may take long."""
 _ROW_BYTES = 200
@@ -24,16 +28,22 @@ class Events:
     def __init__(self, database: Database, *, max_content: int = limits.CONTENT) -> None:
         self._database = database
         self._max_content = max_content
-        # A session's participants never change, so what was read once stays true while it lives.
-        self._participants: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        # No caller changes a session's participants, but an operator may take one out for good.
+        self._participants: dict[tuple[str, str, str], tuple[tuple[str, ...], int]] = {}
 
     async def append(
-        self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        drafts: Sequence[EventDraft],
+        *,
+        once: Once[list[Event]] | None = None,
     ) -> list[Event]:
         """Append the events in order: all of them, or none.
 
         Numbers are gapless per session, whoever else appends.
-        Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict.
+        Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict, Answered.
         """
         single = len(drafts) == 1
         size = 0
@@ -51,18 +61,27 @@ class Events:
         if len(keys) > 1:
             event.check_distinct_keys(drafts)
         check_ids(space_id, session_id)
-        await self._check_participants(principal, space_id, session_id, drafts)
         wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys)
-        made = _appended(await self._database.append(wish), session_id)
+        if once is None:
+            await self._check_participants(principal, space_id, session_id, drafts)
+            made = _appended(await self._database.append(wish), session_id)
+        else:
+            made = await self._append_once(wish, once)
         metrics.events_appended.inc(len(made))
         return made
 
     async def append_batch(
-        self, principal: Principal, space_id: str, session_id: str, drafts: Sequence[EventDraft]
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        drafts: Sequence[EventDraft],
+        *,
+        once: Once[list[Event]] | None = None,
     ) -> list[Event]:
-        """As `append`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict."""
+        """As `append`, for 1 to 200 events."""
         limits.check_count(len(drafts), limits.BATCH, "events", minimum=1)
-        return await self.append(principal, space_id, session_id, drafts)
+        return await self.append(principal, space_id, session_id, drafts, once=once)
 
     async def page(
         self,
@@ -152,6 +171,18 @@ class Events:
         ):
             raise _no_event(sequence_id)
 
+    async def _append_once(self, wish: appends.Append, once: Once[list[Event]]) -> list[Event]:
+        """Append in a transaction of its own. Nothing is looked up before the key: the session may be gone by now."""
+
+        def operation() -> Steps[list[Event]]:
+            found = yield from sessions.get(wish.space_id, wish.session_id, wish.user_id)
+            if found is None:
+                raise no_session(wish.session_id)
+            _check_emitters(wish.drafts, found.participants)
+            return _appended((yield from appends.append_one(wish)), wish.session_id)
+
+        return await write(self._database, operation, once)
+
     async def _back(
         self,
         principal: Principal,
@@ -179,22 +210,28 @@ class Events:
         if not users:
             return
         key = (space_id, session_id, principal.user_id)
-        known = self._participants.get(key)
-        if known is None or any(emitter_id not in known for _, emitter_id in users):
+        known, until = self._participants.get(key, _UNKNOWN)
+        now = clock.now()
+        if until < now or any(emitter_id not in known for _, emitter_id in users):
             # A stranger is worth a look: the session may be gone by now, and then nothing is said of who was in it.
             known = await self._read_participants(principal, space_id, session_id)
             if len(self._participants) >= _KNOWN_SESSIONS:
                 self._participants.clear()
-            self._participants[key] = known
-        for index, emitter_id in users:
-            where = "" if len(items) == 1 else f"events[{index}]: "
-            event.check_participant("user", emitter_id, known, where)
+            self._participants[key] = (known, now + _KNOWN_US)
+        _check_emitters(items, known)
 
     async def _read_participants(self, principal: Principal, space_id: str, session_id: str) -> tuple[str, ...]:
         found = await self._database.read(lambda: sessions.get(space_id, session_id, principal.user_id))
         if found is None:
             raise no_session(session_id)
         return found.participants
+
+
+def _check_emitters(items: Sequence[EventDraft | EventChange], participants: tuple[str, ...]) -> None:
+    for index, item in enumerate(items):
+        if item.emitter_type == "user":
+            where = "" if len(items) == 1 else f"events[{index}]: "
+            event.check_participant("user", item.emitter_id, participants, where)
 
 
 def _appended(answer: appends.Answer, session_id: str) -> list[Event]:

@@ -7,6 +7,7 @@ from threadkeep.domain import lifecycle, limits, session
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.session import Session, SessionChange, SessionDraft, Unset
 from threadkeep.errors import DeduplicationConflict, Invalid, NotFound, SessionVersionMismatch
+from threadkeep.services.idempotency import Once, write
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
 from threadkeep.storage import lifecycle as stored_lifecycle
@@ -32,10 +33,12 @@ class Sessions:
         self._database = database
         self._final_extraction = final_extraction
 
-    async def create(self, principal: Principal, space_id: str, draft: SessionDraft) -> Session:
+    async def create(
+        self, principal: Principal, space_id: str, draft: SessionDraft, *, once: Once[Session] | None = None
+    ) -> Session:
         """Make a session; without strategies it gets the default one.
 
-        Raises Invalid, NotFound, DeduplicationConflict.
+        Raises Invalid, NotFound, DeduplicationConflict, Answered.
         """
         session.check_draft(draft)
         check_space_id(space_id)
@@ -50,12 +53,16 @@ class Sessions:
             draft.deduplication_key,
             clock.now(),
         )
-        has_space, existing = await self._database.write(lambda: sessions.create(made, principal.user_id))
-        if not has_space:
-            raise no_space(space_id)
-        if existing is not None:
-            raise DeduplicationConflict("session", draft.deduplication_key or "", existing)
-        return made
+
+        def operation() -> Steps[Session]:
+            has_space, existing = yield from sessions.create(made, principal.user_id)
+            if not has_space:
+                raise no_space(space_id)
+            if existing is not None:
+                raise DeduplicationConflict("session", draft.deduplication_key or "", existing)
+            return made
+
+        return await write(self._database, operation, once)
 
     async def get(self, principal: Principal, space_id: str, session_id: str) -> Session:
         """Raises NotFound."""

@@ -5,16 +5,18 @@ from threadkeep.domain import limits, space
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.space import Space, SpaceDraft
 from threadkeep.errors import DeduplicationConflict, NotFound
+from threadkeep.services.idempotency import Once, write
 from threadkeep.storage import spaces
 from threadkeep.storage.database import Database
+from threadkeep.storage.statement import Steps
 
 
 class Spaces:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, principal: Principal, draft: SpaceDraft) -> Space:
-        """Make a space. Raises Invalid, DeduplicationConflict."""
+    async def create(self, principal: Principal, draft: SpaceDraft, *, once: Once[Space] | None = None) -> Space:
+        """Make a space. Raises Invalid, DeduplicationConflict, Answered."""
         space.check_draft(draft)
         made = Space(
             ids.new_id(),
@@ -27,10 +29,14 @@ class Spaces:
             draft.deduplication_key,
             clock.now(),
         )
-        existing = await self._database.write(lambda: spaces.create(made))
-        if existing is not None:
-            raise DeduplicationConflict("memory space", draft.deduplication_key or "", existing)
-        return made
+
+        def operation() -> Steps[Space]:
+            existing = yield from spaces.create(made)
+            if existing is not None:
+                raise DeduplicationConflict("memory space", draft.deduplication_key or "", existing)
+            return made
+
+        return await write(self._database, operation, once)
 
     async def get(self, principal: Principal, space_id: str) -> Space:
         """Raises NotFound."""

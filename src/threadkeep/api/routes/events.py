@@ -5,7 +5,7 @@ from starlette.responses import Response
 from threadkeep.api import schemas
 from threadkeep.api.constraints import TIMESTAMP
 from threadkeep.api.errors import json_response
-from threadkeep.api.routing import LIMIT, OFFSET, Call, Operation, Query, parse_integer
+from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Operation, Query, parse_integer
 from threadkeep.domain import limits
 from threadkeep.domain.event import Event
 from threadkeep.errors import Invalid
@@ -13,15 +13,17 @@ from threadkeep.errors import Invalid
 
 async def _append(call: Call) -> Response:
     draft = schemas.event_draft(call.body, call.reader)
-    (event,) = await call.services.events.append(call.principal, call.space_id, call.session_id, [draft])
-    return json_response(schemas.event_out(event), 201)
+    events = call.services.events
+    made = await events.append(call.principal, call.space_id, call.session_id, [draft], once=call.once(_appended))
+    return _appended(made)
 
 
 async def _append_batch(call: Call) -> Response:
     limits.check_count(len(call.body.events), limits.BATCH, "events", minimum=1)
     drafts = [schemas.event_draft(item, call.reader, "events", n) for n, item in enumerate(call.body.events)]
-    made = await call.services.events.append_batch(call.principal, call.space_id, call.session_id, drafts)
-    return _items(made, 201)
+    events, once = call.services.events, call.once(_appended_batch)
+    made = await events.append_batch(call.principal, call.space_id, call.session_id, drafts, once=once)
+    return _appended_batch(made)
 
 
 async def _list(call: Call) -> Response:
@@ -63,6 +65,14 @@ async def _delete(call: Call) -> Response:
     return Response(status_code=204)
 
 
+def _appended(events: list[Event]) -> Response:
+    return json_response(schemas.event_out(events[0]), 201)
+
+
+def _appended_batch(events: list[Event]) -> Response:
+    return _items(events, 201)
+
+
 def _items(events: list[Event], status: int) -> Response:
     return json_response(schemas.ItemsOut(list(map(schemas.event_out, events))), status)
 
@@ -84,6 +94,7 @@ OPERATIONS = [
         takes=schemas.NewEventIn,
         gives=schemas.EventOut,
         status=201,
+        headers=(IDEMPOTENCY_KEY,),
         fails=(400, 404, 409),
     ),
     Operation(
@@ -113,6 +124,7 @@ OPERATIONS = [
         takes=schemas.EventBatchIn,
         gives=schemas.ItemsOut,
         status=201,
+        headers=(IDEMPOTENCY_KEY,),
         fails=(400, 404, 409),
     ),
     Operation(

@@ -5,15 +5,20 @@ from starlette.responses import Response
 from threadkeep.api import schemas
 from threadkeep.api.constraints import VERSION_PRECONDITION
 from threadkeep.api.errors import json_response
-from threadkeep.api.routing import LIMIT, OFFSET, Call, Header, Operation, Query, parse_integer
+from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Header, Operation, Query, parse_integer
 from threadkeep.domain import limits
+from threadkeep.domain.session import Session
 from threadkeep.errors import Invalid
 from threadkeep.services.sessions import Filters
 
 
 async def _create(call: Call) -> Response:
     draft = schemas.session_draft(call.body, call.reader)
-    session = await call.services.sessions.create(call.principal, call.space_id, draft)
+    once = call.once(_created)
+    return _created(await call.services.sessions.create(call.principal, call.space_id, draft, once=once))
+
+
+def _created(session: Session) -> Response:
     return json_response(schemas.session_out(session), 201)
 
 
@@ -72,6 +77,7 @@ OPERATIONS = [
         takes=schemas.NewSessionIn,
         gives=schemas.SessionOut,
         status=201,
+        headers=(IDEMPOTENCY_KEY,),
         fails=(404, 409),
     ),
     Operation(

@@ -4,12 +4,17 @@ from starlette.responses import Response
 
 from threadkeep.api import schemas
 from threadkeep.api.errors import json_response
-from threadkeep.api.routing import LIMIT, OFFSET, Call, Operation, Query
+from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Operation, Query
 from threadkeep.domain import limits
+from threadkeep.domain.space import Space
 
 
 async def _create(call: Call) -> Response:
-    space = await call.services.spaces.create(call.principal, schemas.space_draft(call.body, call.reader))
+    draft = schemas.space_draft(call.body, call.reader)
+    return _created(await call.services.spaces.create(call.principal, draft, once=call.once(_created)))
+
+
+def _created(space: Space) -> Response:
     return json_response(schemas.space_out(space), 201)
 
 
@@ -46,6 +51,7 @@ OPERATIONS = [
         takes=schemas.NewSpaceIn,
         gives=schemas.SpaceOut,
         status=201,
+        headers=(IDEMPOTENCY_KEY,),
         fails=(409,),
     ),
     Operation(
