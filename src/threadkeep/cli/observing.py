@@ -48,6 +48,7 @@ def _tracing(endpoint: str | None) -> "Tracing | None":
         return None
     try:
         from threadkeep.telemetry import tracing
+
+        return tracing.export(endpoint, __version__)
     except ModuleNotFoundError as error:
         raise MissingExtra("otel", "Tracing") from error
-    return tracing.export(endpoint, __version__)
