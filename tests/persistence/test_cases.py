@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import Annotated, Any
 
 import httpx
@@ -10,21 +11,26 @@ from starlette.applications import Starlette
 
 from tests.passing_time import load_case
 from tests.persistence.declared import USER
+from threadkeep import clock
+from threadkeep.api.app import create_app
 from threadkeep.errors import Unavailable
 from threadkeep.persistence import (
     DRConcurrencyField,
     DRDeduplicationKey,
     DREvent,
     DRMemoryNotFoundError,
+    DRMemoryRateLimitError,
     DRMemoryServiceClient,
     DRMemoryServiceError,
     DRMemorySpace,
+    DRMemoryUnavailableError,
     DRMemoryValidationError,
     DRMemoryVersionConflictError,
     DRRangeKey,
     DRSession,
 )
 from threadkeep.services.container import Container
+from threadkeep.services.rates import Rates
 from threadkeep.transport.in_process import InProcessTransport
 
 
@@ -86,6 +92,60 @@ async def test_128_a_store_that_is_down_is_no_empty_history(
 
     assert [event.content for event in await Scored.list(page)] == ["old"]
     assert [each.id for each in await Page.list(space)] == [page.id]
+
+
+async def test_131_a_rate_limit_and_a_lost_answer_are_typed_and_nothing_is_sent_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the client makes of each reply; the whole seconds to wait are None where none are named."""
+    monkeypatch.setattr(clock, "now", lambda: clock.parse_timestamp("2026-10-21T07:27:00.5Z"))
+    waits: dict[str, int | None] = {
+        "429 Retry-After: 30": 30,
+        "429 Retry-After: 1.5": 2,
+        "429 Retry-After: Wed, 21 Oct 2026 07:28:00 GMT": 60,
+        "429 Retry-After: Fri, 01 Jan 99999 00:00:00 GMT": None,
+        "429": None,
+    }
+    *limited, timeout, half = load_case("131-rate-limit-and-transport-errors")["input"]["replies"]
+    assert (limited, timeout, half) == (list(waits), "connect timeout", "200 with half a JSON body")
+    sent: list[str] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        sent.append(said)
+        if said == timeout:
+            raise httpx.ConnectTimeout(said)
+        if said == half:
+            return httpx.Response(200, text='{"items": [{"id"')
+        _, _, wait = said.partition("Retry-After: ")
+        return httpx.Response(429, headers={"Retry-After": wait} if wait else {}, json={"detail": "Too many requests"})
+
+    http_client = httpx.AsyncClient(transport=httpx.MockTransport(reply))
+    client = DRMemoryServiceClient(endpoint="http://t.test/api/v2", api_token="t", http_client=http_client)
+    async with http_client:
+        for said in limited:
+            with pytest.raises(DRMemoryRateLimitError, match="Too many requests") as refused:
+                await DRMemorySpace.post(client)
+            assert refused.value.retry_after == waits[said], said
+        for said, cause in ((timeout, httpx.ConnectTimeout), (half, httpx.DecodingError)):
+            with pytest.raises(DRMemoryUnavailableError) as lost:
+                await DRMemorySpace.post(client)
+            assert isinstance(lost.value.__cause__, cause), said
+    assert sent == [*limited, timeout, half]
+
+
+async def test_131_the_client_knows_the_refusal_of_the_service_itself(container: Container, token: str) -> None:
+    transport = InProcessTransport(create_app(replace(container, rates=Rates(1))))
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        client = DRMemoryServiceClient(
+            endpoint="http://threadkeep.test/api/v2", api_token=token, http_client=http_client
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            now = clock.now()
+            patch.setattr(clock, "now", lambda: now)
+            assert await DRMemorySpace.list(client) == []
+            with pytest.raises(DRMemoryRateLimitError) as refused:
+                await DRMemorySpace.list(client)
+    assert (refused.value.status_code, refused.value.retry_after) == (429, 1)
 
 
 async def test_133_range_keys_come_back_and_find_no_neighbour(space: DRMemorySpace) -> None:
