@@ -33,8 +33,8 @@ def test_both_packages_end_in_the_same_rows(scenario: Scenario, account: Account
 def played(scenario: Scenario, root: Root, account: Account) -> list[Row]:
     """The rows that a scenario leaves in an account that was empty."""
     account.empty()
-    # The connection of the synchronous SDK, which keeps the first server that it has met.
-    with closing(root.package.Client(endpoint=account.endpoint, token=account.token)):
+    # The synchronous SDK keeps the first connection that it has made from the environment; this is a new one.
+    with closing(root.package.Client()):
         result = scenario(root)
         if inspect.isawaitable(result):
             asyncio.run(_finished(result))
