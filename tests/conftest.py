@@ -149,6 +149,11 @@ class Server:
             return
         raise AssertionError(f"the server does not listen after {_SERVER_START} s")
 
+    @property
+    def returncode(self) -> int | None:
+        """How the process has ended; None while it runs."""
+        return self._process.poll()
+
     def kill(self) -> None:
         """kill -9"""
         self._process.kill()

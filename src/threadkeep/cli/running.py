@@ -1,7 +1,8 @@
 """From a command to a coroutine and back: options that several commands share, and errors told in one line."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -36,9 +37,15 @@ def setting(name: str, **options: Any) -> Callable[[F], F]:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end. Our own errors end the command with one line and status 1."""
+    with errors_in_one_line(), asyncio.Runner(loop_factory=_new_loop) as runner:
+        return runner.run(work)
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Our own errors end the command with one line and status 1."""
     try:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            return runner.run(work)
+        yield
     except ThreadkeepError as error:
         raise click.ClickException(str(error)) from error
 

@@ -5,6 +5,7 @@ closed by the lifespan of its application, which uvicorn runs after the last ans
 """
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ from uvicorn.supervisors import Multiprocess
 
 from threadkeep.cli.listening import Announce, listen, url_of
 from threadkeep.cli.observing import observed
-from threadkeep.cli.running import run, with_container
+from threadkeep.cli.running import errors_in_one_line, run, with_container
 from threadkeep.cli.serving import (
     GRACE_SECONDS,
     application,
@@ -34,6 +35,7 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.telemetry import logs, metrics
 
+_log = logging.getLogger("threadkeep.serve")
 _HUNG_SECONDS = 30
 """A worker that shows no sign of life for so long is killed, and another takes its place."""
 _CLOSING_SECONDS = 10
@@ -43,6 +45,7 @@ _CLOSING_SECONDS = 10
 def serve_with_workers(settings: Settings, announce: Announce) -> None:
     """Serve until a signal asks to stop. Raises click.ClickException."""
     with (
+        errors_in_one_line(),
         logs.configured(level=settings.log_level, form=settings.log_format),
         listen(settings.host, settings.port) as listener,
         tempfile.TemporaryDirectory(prefix="threadkeep-") as folder,
@@ -61,8 +64,8 @@ def serve_with_workers(settings: Settings, announce: Announce) -> None:
         announce(url_of(settings.host, listener), secret)
         sys.stdout.flush()
         supervisor.run()
-    if not supervisor.was_asked_to_stop:
-        raise ThreadkeepError("A worker could not start; the log says why")
+        if not supervisor.was_asked_to_stop:
+            raise ThreadkeepError("A worker could not start; the log says why")
 
 
 class _Supervisor(Multiprocess):
@@ -103,6 +106,8 @@ class _Worker:
     """The application of one worker: everything that it needs is opened at its start."""
 
     def __init__(self, settings: Settings) -> None:
+        # The process is all this worker's: until it ends, the log is as the settings say.
+        logs.configure(level=settings.log_level, form=settings.log_format)
         self._settings = settings
         self._app: ASGIApp | None = None
 
@@ -122,8 +127,12 @@ class _Worker:
                 self._app = await stack.enter_async_context(application(container))
                 say_no_before_stopping(container.health, self._settings.stop_delay)
                 _stop_with_the_parent()
-            except ThreadkeepError as error:
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
+            except Exception as error:
+                if isinstance(error, ThreadkeepError):
+                    _log.error("cannot start: %s", error)
+                else:
+                    _log.exception("cannot start")
+                await send({"type": "lifespan.startup.failed", "message": ""})
                 return
             await send({"type": "lifespan.startup.complete"})
             await receive()

@@ -13,23 +13,29 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @contextmanager
 def configured(*, level: str, form: str, stream: TextIO | None = None) -> Iterator[None]:
-    """While the context is open, what Threadkeep logs from `level` on, and warnings of all else, go to standard error.
-
-    `level` is one of LEVELS, `form` is `json` or `text`.
-    """
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(LineFormatter(FORMATS[form], with_foreign_texts=level == "debug"))
+    """As `configure`, while the context is open."""
     root, ours = logging.getLogger(), logging.getLogger("threadkeep")
     before = (root.handlers, root.level, ours.level)
-    root.handlers = [handler]
-    root.setLevel(max(logging.WARNING, _number(level)))
-    ours.setLevel(_number(level))
+    configure(level=level, form=form, stream=stream)
     try:
         yield
     finally:
         root.handlers = before[0]
         root.setLevel(before[1])
         ours.setLevel(before[2])
+
+
+def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
+    """Send what Threadkeep logs from `level` on, and warnings of everything else, to standard error.
+
+    `level` is one of LEVELS, `form` is `json` or `text`.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter(FORMATS[form], with_foreign_texts=level == "debug"))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(max(logging.WARNING, _number(level)))
+    logging.getLogger("threadkeep").setLevel(_number(level))
 
 
 def _number(level: str) -> int:
