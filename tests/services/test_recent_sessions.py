@@ -33,7 +33,7 @@ class Talk:
 
     async def begin(self) -> None:
         people = set(self.chance.sample(["ann", "bob", "eve"], self.chance.randint(1, 2)))
-        description = self.chance.choice(["//thread/a/", "//thread/b/", "//other/a/"])
+        description = self.chance.choice(["//thread/a/", "//thread/b/", "//other//thread/"])
         made = await self.container.sessions.create(*self.at, SessionDraft(tuple(sorted(people)), description))
         self.active[made.id], self.people[made.id], self.descriptions[made.id] = self.now, people, description
 
@@ -74,7 +74,7 @@ class Talk:
         mine = [
             (at, session_id)
             for session_id, at in self.active.items()
-            if participant in self.people[session_id] and prefix in self.descriptions[session_id]
+            if participant in self.people[session_id] and self.descriptions[session_id].startswith(prefix)
         ]
         return [(session_id, at, self.last.get(session_id)) for at, session_id in sorted(mine, reverse=True)]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, literal, select, tuple_
-from sqlalchemy.types import BigInteger, Text
+from sqlalchemy.types import BigInteger, Integer, Text
 
 from threadkeep.domain.event import Event
 from threadkeep.domain.session import Session
-from threadkeep.storage import search, text
+from threadkeep.storage import text
 from threadkeep.storage.appends import LISTED_LAG
 from threadkeep.storage.events import EVENT_COLUMNS, to_event
 from threadkeep.storage.sessions import SESSION_COLUMNS, SPACE_IS_MINE, to_session
@@ -44,6 +44,7 @@ def recent(
     before: tuple[int, str],
 ) -> Steps[list[RecentSession]]:
     """The participant's sessions whose description starts with `prefix`, newest activity first, below `before`."""
+    folded = text.fold(prefix)
     rows = yield (
         _RECENT,
         {
@@ -55,7 +56,8 @@ def recent(
             "before_id": before[1],
             "limit": limit,
             "others": limit - 1,
-            **search.needle_values(prefix),
+            "prefix": folded,
+            "prefix_length": len(folded),
         },
     )
     width = len(SESSION_COLUMNS)
@@ -74,7 +76,7 @@ def _mine(listed: Any) -> list[ColumnElement[bool]]:
     return [
         listed.c.space_id == bindparam("space_id"),
         listed.c.participant == bindparam("participant"),
-        search.contains_needle(listed.c.description_folded),
+        func.substr(listed.c.description_folded, 1, bindparam("prefix_length", type_=Integer)) == bindparam("prefix"),
     ]
 
 
