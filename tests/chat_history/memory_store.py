@@ -70,7 +70,7 @@ class MemoryMessages:
         if message_data.message_uuid in self.messages:
             return self.messages[message_data.message_uuid]
         fields = dict(message_data)
-        fields["emitter_type"] = message_data.emitter_type or emitter_for_role(message_data.role)
+        fields["emitter_type"] = message_data.emitter_type or emitter_for_role(message_data.role, None)[0]
         message = Message(**{name: value for name, value in fields.items() if name in Message.model_fields})
         self.messages[message.message_uuid] = message
         return message

@@ -51,7 +51,8 @@ def test_an_empty_text_is_stored_as_a_zero_width_space() -> None:
 
 
 def test_only_users_emit_as_users() -> None:
-    assert [emitter_for_role(role) for role in ("user", "assistant", "tool")] == ["user", "agent", "agent"]
+    emitters = [emitter_for_role(role, "ann") for role in ("user", "assistant", "tool")]
+    assert emitters == [("user", "ann"), ("agent", None), ("agent", None)]
 
 
 def test_a_locator_is_found_by_kind_and_uuid() -> None:

@@ -249,6 +249,11 @@ def test_a_failed_run_says_why_on_what_it_left_open() -> None:
     ]
 
 
+def test_the_code_of_an_error_stands_before_its_message() -> None:
+    folded = fold([started(), *said("m1", "Hi"), {"type": "RUN_ERROR", "message": "too many", "code": "429"}])
+    assert folded.turn.rows[-1].error == "[429] too many"
+
+
 def test_a_cancelled_run_leaves_finished_rows_as_they_are_except_the_last() -> None:
     folded = fold([started(), *said("m1", "One"), *said("m2", "Two")])
     folded.finish(MessageStatus.INTERRUPTED, NOW)

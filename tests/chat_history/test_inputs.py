@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.chat_history.stored import spoken
 from threadkeep.chat_history import Message, Reasoning, ToolCall
 from threadkeep.chat_history.ag_ui.inputs import Arrival, read_input, stored_content
 
@@ -25,7 +26,7 @@ def waiting(agui_id: str = "c1", **fields: Any) -> ToolCall:
 
 
 def talk(*calls: ToolCall, reasonings: tuple[Reasoning, ...] = ()) -> list[Message]:
-    answer = Message(content="Hello", agui_id="m1", tool_calls=list(calls), reasonings=list(reasonings))
+    answer = spoken("Hello", agui_id="m1", tool_calls=list(calls), reasonings=list(reasonings))
     return [Message(content="hi", agui_id="u1", role="user"), answer]
 
 
@@ -140,9 +141,14 @@ def test_a_call_that_has_its_result_is_not_answered_again() -> None:
     assert (arrival.answers, arrival.refused) == ([], None)
 
 
+def test_a_call_that_another_writer_stored_with_its_own_id_for_that_of_a_result_can_be_answered() -> None:
+    call = ToolCall(agui_id="c1", tool_call_id="c1", status="complete", in_progress=False)
+    assert [answer.call for answer in read([tool("t1", "c1")], talk(call)).answers] == [call]
+
+
 def test_of_two_calls_with_one_id_the_later_is_answered() -> None:
     old, new = ToolCall(agui_id="c", tool_call_id="t", content="r"), waiting("c")
-    stored = [*talk(old), Message(content="", agui_id="m2", tool_calls=[new])]
+    stored = [*talk(old), spoken("", agui_id="m2", tool_calls=[new])]
     assert [answer.call for answer in read([tool("t2", "c")], stored).answers] == [new]
 
 
@@ -179,7 +185,7 @@ def test_a_resent_user_message_without_anything_new_asks_for_another_answer() ->
 
 def test_the_text_of_parts_can_be_read() -> None:
     parts = [{"type": "text", "text": "see"}, {"type": "image"}, {"type": "text", "text": "this"}, "odd"]
-    assert stored_content({"content": parts}) == ("see\nthis", parts)
+    assert stored_content({"content": parts}) == ("seethis", parts)
     assert stored_content({"content": "plain"}) == ("plain", None)
     assert stored_content({"content": {"a": 1}}) == ('{"a":1}', None)
     assert stored_content({}) == ("", None)

@@ -1,5 +1,6 @@
 """What runs left open that are not live any more."""
 
+from tests.chat_history.stored import spoken
 from threadkeep.chat_history import Message, Reasoning, ToolCall
 from threadkeep.chat_history.ag_ui.leftovers import leftovers
 
@@ -10,34 +11,38 @@ def active(**fields: object) -> dict[str, object]:
 
 def test_open_records_of_a_run_that_is_not_live_are_leftovers() -> None:
     call, step = ToolCall(**active()), Reasoning(**active())
-    message = Message(content="One ", run_id="r1", tool_calls=[call], reasonings=[step], **active())
+    message = spoken("One ", run_id="r1", tool_calls=[call], reasonings=[step], **active())
     assert list(leftovers([message], [])) == [message, call, step]
 
 
 def test_those_of_a_live_run_are_not() -> None:
-    message = Message(content="", run_id="r1", **active())
+    message = spoken("", run_id="r1", **active())
     assert list(leftovers([message], ["r1"])) == []
     assert list(leftovers([message], ["r2"])) == [message]
 
 
 def test_records_that_know_no_run_are_leftovers() -> None:
-    message = Message(content="", **active())
+    message = spoken("", **active())
     assert list(leftovers([message], ["r1"])) == [message]
 
 
 def test_a_call_that_waits_for_the_client_is_none() -> None:
     waiting = ToolCall(**active(awaiting=True))
-    assert list(leftovers([Message(content="", run_id="r1", tool_calls=[waiting])], [])) == []
+    assert list(leftovers([spoken("", run_id="r1", tool_calls=[waiting])], [])) == []
 
 
 def test_the_last_message_of_a_run_that_left_a_call_open_counts_as_open() -> None:
     call = ToolCall(**active())
-    first = Message(content="First", run_id="r1")
-    last = Message(content="Let me look", run_id="r1", tool_calls=[call])
-    other = Message(content="Other", run_id="r2")
+    first = spoken("First", run_id="r1")
+    last = spoken("Let me look", run_id="r1", tool_calls=[call])
+    other = spoken("Other", run_id="r2")
     assert list(leftovers([first, last, other], [])) == [last, call]
 
 
 def test_what_has_ended_is_none() -> None:
-    message = Message(content="Hi", run_id="r1", tool_calls=[ToolCall(status="errored")])
+    message = spoken("Hi", run_id="r1", tool_calls=[ToolCall(status="errored")])
     assert list(leftovers([message], [])) == []
+
+
+def test_what_a_user_said_is_none() -> None:
+    assert list(leftovers([Message(content="Hi", role="user", run_id="r1", **active())], [])) == []

@@ -85,7 +85,7 @@ async def test_a_message_is_stored_as_one_event(store: Store, chat: Chat, user_u
         participant_id(user_uuid),
     )
     body = event["body"]
-    assert (body["content"], body["v"], body["role"], body["status"]) == ("Hello", 1, "user", "complete")
+    assert (body["content"], body["v"], body["role"], body["status"]) == ("Hello", 1, "user", "active")
     assert (body["message_uuid"], body["chat_uuid"]) == (str(message.message_uuid), str(chat.chat_uuid))
     assert (body["agui_id"], body["run_id"], body["tool_calls"], body["reasonings"]) == ("u1", "r1", [], [])
     assert isinstance(store.messages, MessageRepositoryLike)
@@ -261,7 +261,7 @@ async def test_a_batch_with_a_stale_message_changes_all_the_same(store: Store, c
         for message in messages:
             await store.messages.update_message(message.message_uuid, MessageUpdate(step="ours"))
     read = await store.messages.get_chat_messages(chat.chat_uuid)
-    assert [(each.name, each.step) for each in read] == [(None, "ours"), ("theirs", "ours"), (None, "ours")]
+    assert [(each.name, each.step) for each in read] == [("", "ours"), ("theirs", "ours"), ("", "ours")]
 
 
 async def test_a_message_whose_answer_was_lost_is_not_stored_twice(store: Store, chat: Chat, wire: Wire) -> None:
@@ -335,7 +335,7 @@ async def test_a_message_that_is_too_long_is_cut_and_says_so(store: Store, chat:
         MessageToolCallCreate(message_uuid=message.message_uuid, name="more", content="\0" * 400_000)
     )
     (read,) = await store.elsewhere().messages.get_chat_messages(chat.chat_uuid)
-    assert (len(read.content), read.status.value) == (1_000_000, "complete")
+    assert (len(read.content), read.status.value) == (1_000_000, "active")
     assert read.error == "content cut: the first 1,000,000 of 1,048,576 characters are stored"
     assert [call.name for call in read.tool_calls] == ["read", "more"]
     assert "content cut" in (read.tool_calls[0].error or "")
@@ -391,7 +391,7 @@ async def test_subclasses_with_further_fields_are_stored_without_further_wiring(
 async def test_a_message_is_shown_without_what_belongs_to_the_store(store: Store, chat: Chat) -> None:
     message = await store.messages.create_message(by(chat, content="", agui_id="m1"))
     shown = MessagePublic.from_message(message).model_dump(mode="json")
-    assert (shown["content"], shown["agui_id"], shown["status"]) == ("", "m1", "complete")
+    assert (shown["content"], shown["agui_id"], shown["status"]) == ("", "m1", "active")
     assert not {"v", "emitter_type", "emitter_id"} & set(shown)
 
 

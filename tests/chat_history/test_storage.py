@@ -24,6 +24,7 @@ from tests.chat_history.scripts import (
     until,
     wire_input,
 )
+from tests.chat_history.stored import spoken
 from threadkeep.chat_history import (
     AGUIStorageAgent,
     ChatRepositoryLike,
@@ -95,6 +96,13 @@ async def test_history_is_put_before_what_the_user_says_now() -> None:
         ("user", "And?"),
     ]
     assert again.messages is given
+
+
+async def test_the_chat_is_called_by_the_first_words_and_messages_by_their_speaker() -> None:
+    bench = Bench()
+    await bench.play(run_of(said("m1", "Hi")))
+    assert [chat.name for chat in bench.chats.chats.values()] == ["Hello!"]
+    assert [message.name for message in bench.messages.messages.values()] == ["", bench.agent([]).name]
 
 
 async def test_the_input_may_be_the_protocols_own() -> None:
@@ -286,8 +294,8 @@ async def test_what_a_dead_run_left_open_is_interrupted_when_the_next_run_begins
     bench = Bench()
     chat = await bench.chats.create_chat(_chat_create())
     call = ToolCall(agui_id="c1", name="f")
-    left = Message(
-        content="One ",
+    left = spoken(
+        "One ",
         agui_id="m1",
         chat_uuid=chat.chat_uuid,
         run_id="dead",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, UserMessage
 
+from tests.chat_history.stored import spoken
 from threadkeep.chat_history import ExtendedBaseMessage, Message, Reasoning, ToolCall, translate_messages
 from threadkeep.chat_history.ag_ui.wire import message_fields
 
@@ -18,8 +19,8 @@ def wire(*messages: Message) -> list[dict[str, Any]]:
 
 
 def test_a_message_is_followed_by_its_results_and_then_its_reasonings() -> None:
-    message = Message(
-        content="Let me look",
+    message = spoken(
+        "Let me look",
         agui_id="m1",
         tool_calls=[ToolCall(agui_id="c1", tool_call_id="t1", name="f", arguments='{"a":1}', content="4C")],
         reasonings=[Reasoning(agui_id="z1", content="hm", encrypted_value="g==")],
@@ -38,7 +39,7 @@ def test_a_message_is_followed_by_its_results_and_then_its_reasonings() -> None:
 
 def test_what_has_no_ag_ui_id_goes_by_its_uuid() -> None:
     call, step = ToolCall(name="f", content="r"), Reasoning(content="hm")
-    message = Message(content="x", tool_calls=[call], reasonings=[step])
+    message = spoken("x", tool_calls=[call], reasonings=[step])
     first, tool, reasoning = wire(message)
     assert first["id"] == str(message.message_uuid)
     assert first["toolCalls"][0]["id"] == tool["id"] == tool["toolCallId"] == str(call.uuid)
@@ -54,7 +55,7 @@ def test_messages_come_by_time_and_what_is_in_them_too() -> None:
         ToolCall(agui_id="first", content="a", created_at=later(1)),
     ]
     messages = [
-        Message(content="answer", timestamp=later(1), tool_calls=calls),
+        spoken("answer", timestamp=later(1), tool_calls=calls),
         Message(content="question", role="user", timestamp=NOW),
     ]
     history = wire(*messages)
@@ -63,10 +64,10 @@ def test_messages_come_by_time_and_what_is_in_them_too() -> None:
 
 
 def test_a_time_that_is_none_comes_first_and_one_without_a_zone_is_utc() -> None:
-    odd = Message(content="odd")
+    odd = spoken("odd")
     odd.__dict__["timestamp"] = "yesterday"
-    naive = Message(content="naive", timestamp=NOW.replace(tzinfo=None))
-    after = Message(content="after", timestamp=NOW + timedelta(seconds=1))
+    naive = spoken("naive", timestamp=NOW.replace(tzinfo=None))
+    after = spoken("after", timestamp=NOW + timedelta(seconds=1))
     assert [each["content"] for each in wire(after, naive, odd)] == ["odd", "naive", "after"]
 
 
@@ -80,33 +81,33 @@ def test_a_time_that_is_none_comes_first_and_one_without_a_zone_is_utc() -> None
     ],
 )
 def test_a_call_without_a_result_is_answered_all_the_same(status: str, content: str) -> None:
-    message = Message(content="", agui_id="m", tool_calls=[ToolCall(agui_id="c", name="f", status=status)])
+    message = spoken("", agui_id="m", tool_calls=[ToolCall(agui_id="c", name="f", status=status)])
     assert wire(message)[1]["content"] == content
 
 
 def test_a_message_of_calls_alone_has_no_blank_text() -> None:
-    assert "content" not in wire(Message(content="", tool_calls=[ToolCall(agui_id="c")]))[0]
+    assert "content" not in wire(spoken("", tool_calls=[ToolCall(agui_id="c")]))[0]
 
 
 def test_a_blank_message_is_left_out_and_its_reasoning_is_not() -> None:
-    assert wire(Message(content="")) == []
-    assert [each["role"] for each in wire(Message(content="", reasonings=[Reasoning(content="hm")]))] == ["reasoning"]
+    assert wire(spoken("")) == []
+    assert [each["role"] for each in wire(spoken("", reasonings=[Reasoning(content="hm")]))] == ["reasoning"]
 
 
 def test_a_second_message_with_the_same_id_goes_by_its_uuid() -> None:
-    first, second = Message(content="First", agui_id="same"), Message(content="Second", agui_id="same")
+    first, second = spoken("First", agui_id="same"), spoken("Second", agui_id="same")
     assert [each["id"] for each in wire(first, second)] == ["same", str(second.message_uuid)]
 
 
 def test_arguments_that_are_no_json_pass_as_they_are() -> None:
-    broken = Message(content="", tool_calls=[ToolCall(agui_id="c", arguments='{"a":1}{"b":2}', content="r")])
+    broken = spoken("", tool_calls=[ToolCall(agui_id="c", arguments='{"a":1}{"b":2}', content="r")])
     assert wire(broken)[0]["toolCalls"][0]["function"]["arguments"] == '{"a":1}{"b":2}'
 
 
 def test_history_is_made_of_the_protocols_own_classes_with_the_state_of_the_record() -> None:
     call = ToolCall(agui_id="c", content="r", error="denied", status="errored")
     question = Message(content="q", role="user")
-    answer = Message(content="a", in_progress=True, status="active", tool_calls=[call], reasonings=[Reasoning()])
+    answer = spoken("a", in_progress=True, status="active", tool_calls=[call], reasonings=[Reasoning()])
     history = translate_messages([question, answer])
     classes = (UserMessage, AssistantMessage, ToolMessage, ReasoningMessage)
     assert [isinstance(each, cls) for each, cls in zip(history, classes, strict=True)] == [True] * 4

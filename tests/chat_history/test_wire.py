@@ -14,6 +14,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from tests.chat_history.stored import spoken
 from threadkeep.chat_history import Message, ToolCall, translate_messages
 from threadkeep.chat_history.ag_ui.wire import (
     WireEvent,
@@ -132,7 +133,7 @@ def test_an_input_of_objects_goes_on_under_wire_names() -> None:
         thread_id="t", run_id="r", messages=[], tools=[], context=[], state={}, forwarded_props={"a": None}
     )
     given.messages[:] = translate_messages(
-        [Message(content="", agui_id="m", tool_calls=[ToolCall(agui_id="c", name="f", arguments="{}", content="r")])]
+        [spoken("", agui_id="m", tool_calls=[ToolCall(agui_id="c", name="f", arguments="{}", content="r")])]
     )
     sent = json.loads(input_json(given))
     assert (sent["threadId"], sent["forwardedProps"]) == ("t", {"a": None})
@@ -141,7 +142,7 @@ def test_an_input_of_objects_goes_on_under_wire_names() -> None:
 
 
 def test_the_state_of_the_record_is_not_on_the_wire() -> None:
-    (message,) = translate_messages([Message(content="hi", agui_id="m", error="cut", status="errored")])
+    (message,) = translate_messages([spoken("hi", agui_id="m", error="cut", status="errored")])
     assert (message.error, message.status.value) == ("cut", "errored")
     assert message_fields(message) == {"id": "m", "role": "assistant", "content": "hi"}
     assert message_fields(3) == {}

@@ -44,10 +44,13 @@ async def leave_a_dead_run(container: Container, app: Starlette, principal: Prin
         principal, history.space_id, chat.id, run_id="r1", parent_run_id=None, owner="dead", lease_seconds=lease
     )
     await history.messages.create_message(
-        MessageCreate(chat_uuid=chat.chat_uuid, role="user", content="hi", run_id="r1")
+        MessageCreate(
+            chat_uuid=chat.chat_uuid, role="user", content="hi", status="complete", in_progress=False, run_id="r1"
+        )
     )
     message = await history.messages.create_message(
         MessageCreate(
+            role="assistant",
             chat_uuid=chat.chat_uuid,
             content="One ",
             run_id="r1",

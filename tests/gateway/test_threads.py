@@ -43,7 +43,7 @@ async def test_threads_are_listed_by_newest_activity_with_their_last_message(ali
     assert page["cursor"] is None
     thread = page["items"][0]
     assert set(thread) == {"threadId", "name", "createdAt", "updatedAt", "lastMessage", "activeRunId"}
-    assert (thread["name"], thread["activeRunId"]) == ("New Chat", None)
+    assert (thread["name"], thread["activeRunId"]) == ("hi", None)
     assert (thread["lastMessage"]["role"], thread["lastMessage"]["content"]) == ("assistant", "Yes")
     assert thread["createdAt"] < thread["updatedAt"]
     assert thread == await alice.get("/threads/t1/")

@@ -2,6 +2,7 @@
 
 import hashlib
 from enum import StrEnum
+from typing import Literal
 from uuid import UUID
 
 MEMORY_CHAT_MESSAGE_EVENT_TYPE = "message"
@@ -83,11 +84,14 @@ def participant_id(user_uuid: UUID, *, override: str | None = None) -> str:
     return normalize_participant_id(override) or hashlib.sha256(user_uuid.bytes).hexdigest()[:24]
 
 
-def emitter_for_role(role: str) -> str:
-    """The emitter type of an event that holds a message of this role: `user` for user messages, else `agent`."""
-    return "user" if role == Role.USER else "agent"
+def emitter_for_role(role: str, user_participant_id: str | None) -> tuple[Literal["user", "agent"], str | None]:
+    """The emitter of an event that holds a message of this role: type and id.
+
+    User messages come from the user, all others from the agent, which has no id.
+    """
+    return ("user", user_participant_id) if role == Role.USER else ("agent", None)
 
 
-def locator_key(kind: str, uuid: UUID) -> str:
+def locator_key(kind: str, entity_uuid: UUID) -> str:
     """The deduplication key of the locator of one entity: `kind:uuid`."""
-    return f"{kind}:{uuid}"
+    return f"{kind}:{entity_uuid}"

@@ -25,13 +25,13 @@ class MessageCreate(BaseModel):
     chat_uuid: UUID | None = None
     message_uuid: UUID = Field(default_factory=uuid4)
     agui_id: str | None = None
-    role: Role = Role.ASSISTANT
-    name: str | None = None
+    role: Role = Role.USER
+    name: str = ""
     content: str = ""
     step: str | None = None
-    in_progress: bool = False
+    in_progress: bool = True
     error: str | None = None
-    status: MessageStatus = MessageStatus.COMPLETE
+    status: MessageStatus = MessageStatus.ACTIVE
     timestamp: datetime = Field(default_factory=now)
     run_id: str | None = None
     encrypted_value: str | None = None
@@ -64,6 +64,7 @@ class MessageToolCallCreate(BaseModel):
     uuid: UUID = Field(default_factory=uuid4)
     agui_id: str | None = None
     tool_call_id: str | None = None
+    role: Role = Role.TOOL
     name: str = ""
     arguments: str = ""
     content: str = ""
@@ -97,7 +98,8 @@ class MessageReasoningCreate(BaseModel):
     message_uuid: UUID | None = None
     uuid: UUID = Field(default_factory=uuid4)
     agui_id: str | None = None
-    name: str | None = None
+    role: Role = Role.REASONING
+    name: str = ""
     content: str = ""
     in_progress: bool = True
     error: str | None = None
@@ -147,7 +149,7 @@ class ReasoningPublic(BaseModel):
     uuid: UUID
     agui_id: str | None
     role: Role
-    name: str | None
+    name: str
     content: str
     in_progress: bool
     error: str | None
@@ -165,7 +167,7 @@ class MessagePublic(BaseModel):
     chat_uuid: UUID | None
     agui_id: str | None
     role: Role
-    name: str | None
+    name: str
     content: str
     step: str | None
     in_progress: bool

@@ -356,12 +356,13 @@ class MessageRepository:
         return message
 
     def _create_fields(self, data: MessageCreate, chat: Chat) -> dict[str, Any]:
-        emitter_type = data.emitter_type or emitter_for_role(data.role)
+        user = chat.participants[0]
+        emitter_type, emitter_id = emitter_for_role(data.emitter_type or data.role, user)
         fields = {name: value for name, value in dict(data).items() if name in self._message_class.model_fields}
         fields.update(
             chat_uuid=chat.chat_uuid,
             emitter_type=emitter_type,
-            emitter_id=chat.participants[0] if emitter_type == "user" else None,
+            emitter_id=emitter_id,
         )
         return fields
 

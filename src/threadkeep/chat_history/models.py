@@ -93,7 +93,7 @@ class Reasoning(BaseModel):
     Attributes:
         uuid: the application's own id.
         agui_id: AG-UI's message id of the step.
-        name: its title, where the agent gave one.
+        name: its title; empty where the agent gave none.
         encrypted_value: what the provider wants back instead of, or beside, the text, as it came.
     """
 
@@ -102,7 +102,7 @@ class Reasoning(BaseModel):
     uuid: UUID = Field(default_factory=uuid4)
     agui_id: str | None = None
     role: Role = Role.REASONING
-    name: str | None = None
+    name: str = ""
     content: StoredText = ""
     in_progress: bool = True
     error: str | None = None
@@ -118,6 +118,7 @@ class Message(DREvent, session=Chat):
         v: the version of the body's shape; newer ones than this package knows are not read.
         message_uuid: the application's own id.
         agui_id: AG-UI's message id; unique in its run at most.
+        name: what the speaker is called; empty where nobody said.
         role: who speaks. `emitter_type` says who sent it, which differs for user messages that an agent made up.
         step: the agent's step that was active when the message began.
         timestamp: when the message began, by the clock of whoever stored it.
@@ -132,12 +133,12 @@ class Message(DREvent, session=Chat):
     message_uuid: UUID = Field(default_factory=uuid4)
     chat_uuid: UUID | None = None
     agui_id: str | None = None
-    role: Role = Role.ASSISTANT
-    name: str | None = None
+    role: Role = Role.USER
+    name: str = ""
     step: str | None = None
-    in_progress: bool = False
+    in_progress: bool = True
     error: str | None = None
-    status: MessageStatus = MessageStatus.COMPLETE
+    status: MessageStatus = MessageStatus.ACTIVE
     timestamp: datetime = Field(default_factory=now)
     tool_calls: list[ToolCall] = Field(default_factory=list)
     reasonings: list[Reasoning] = Field(default_factory=list)

@@ -53,7 +53,7 @@ def _message(message: Message, agui_id: str, calls: Sequence[ToolCall]) -> Exten
         id=agui_id,
         role=message.role,
         content=content,
-        name=message.name,
+        name=message.name or None,
         encrypted_value=message.encrypted_value,
         tool_calls=[_call(call) for call in calls] or None,
         tool_call_id=agui_id if message.role == Role.TOOL else None,

@@ -40,7 +40,7 @@ def message_answer(event: Event) -> ThreadMessage:
         "messageUuid": _text(body, "message_uuid") or "",
         "aguiId": _text(body, "agui_id"),
         "role": _text(body, "role") or Role.ASSISTANT.value,
-        "name": _text(body, "name"),
+        "name": _text(body, "name") or None,
         "content": _stored_text(body, "content"),
         "step": _text(body, "step"),
         "status": _text(body, "status") or MessageStatus.COMPLETE.value,

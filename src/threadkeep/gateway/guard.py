@@ -26,6 +26,7 @@ class GuardedAgent(AGUIAgent):
     def __init__(self, inner: AGUIAgent) -> None:
         super().__init__(inner.name)
         self._inner = inner
+        self._called = inner.name or type(inner).__name__
 
     async def run(self, input: RunAgentInput | WireInput) -> AsyncGenerator[Any, None]:
         """The events of the inner agent up to the first terminal one, or to the one that it failed to send."""
@@ -54,6 +55,8 @@ class GuardedAgent(AGUIAgent):
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 async for event in stream:
-                    _log.warning("dropped an event after the end of its run agent=%s: %r", self.name, event)
+                    _log.warning("dropped an event after the end of its run agent=%s: %r", self._called, event)
         except TimeoutError:
-            _log.warning("agent %s was stopped: it went on for %s s after its run had ended", self.name, DRAIN_SECONDS)
+            _log.warning(
+                "agent %s was stopped: it went on for %s s after its run had ended", self._called, DRAIN_SECONDS
+            )

@@ -17,6 +17,7 @@ from threadkeep.chat_history import AGUIStorageAgent, ChatCreate, RunHandle, Str
 from threadkeep.chat_history.ag_ui.endings import failure as run_error
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_json, event_type
+from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run
@@ -172,7 +173,7 @@ class Runs:
             row = await self._container.runs.begin(
                 history.principal,
                 history.space_id,
-                await self._session_of(history, body.thread_id),
+                await self._session_of(history, body),
                 run_id=body.run_id,
                 parent_run_id=body.parent_run_id,
                 owner=self._owner,
@@ -188,12 +189,14 @@ class Runs:
         self._spawn(self._carry(active, (history.space_id, body.thread_id, body.run_id)))
         return active
 
-    async def _session_of(self, history: History, thread_id: str) -> str:
+    async def _session_of(self, history: History, body: RunBody) -> str:
         """The session that holds the thread; a thread begins with its first run."""
-        session = await find_session(self._container.sessions, history, thread_id)
+        session = await find_session(self._container.sessions, history, body.thread_id)
         if session is not None:
             return session.id
-        chat = await history.chats.create_chat(ChatCreate(user_uuid=history.user_uuid, thread_id=thread_id))
+        name = name_of_chat(body.fields["messages"])
+        new = ChatCreate(user_uuid=history.user_uuid, thread_id=body.thread_id, name=name)
+        chat = await history.chats.create_chat(new)
         return str(chat.id)
 
     async def _carry(self, active: ActiveRun, key: tuple[str, str, str]) -> None:

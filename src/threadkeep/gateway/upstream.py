@@ -92,7 +92,8 @@ class UpstreamAgent(AGUIAgent):
     """One run on an AG-UI server. `members` is the JSON text of the input's members, which goes out as it came."""
 
     def __init__(self, upstream: Upstream, members: Mapping[str, str]) -> None:
-        super().__init__("upstream")
+        # What is behind the server calls itself what it likes, in its events.
+        super().__init__("")
         self._upstream = upstream
         self._members = members
 

@@ -89,7 +89,8 @@ class Fold:
             self.turn.keep(row)
 
     def _run_error(self, fields: Fields) -> None:
-        self._finish(MessageStatus.ERRORED, text_of(fields.get("message")) or "the run failed")
+        message, code = text_of(fields.get("message")) or "the run failed", text_of(fields.get("code"))
+        self._finish(MessageStatus.ERRORED, f"[{code}] {message}" if code else message)
 
     def _finish(
         self, status: MessageStatus, error: str | None = None, waits: Callable[[Call], bool] = lambda call: False

@@ -70,7 +70,8 @@ def read_input(messages: Sequence[Fields], resume: Sequence[Fields], stored: Seq
 
 def is_answered(call: ToolCall) -> bool:
     """Whether a stored call has a result, be it an empty one."""
-    return bool(call.content or call.tool_call_id)
+    # Other writers fill `tool_call_id` with the call's own id from its beginning.
+    return bool(call.content or call.tool_call_id not in (None, call.agui_id))
 
 
 def stored_content(fields: Fields) -> tuple[str, list[Any] | None]:
@@ -79,7 +80,7 @@ def stored_content(fields: Fields) -> tuple[str, list[Any] | None]:
     if not isinstance(content, list | tuple):
         return text_of(content), None
     texts = (part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text")
-    return "\n".join(text for text in texts if isinstance(text, str)), list(content)
+    return "".join(text for text in texts if isinstance(text, str)), list(content)
 
 
 class _Known:

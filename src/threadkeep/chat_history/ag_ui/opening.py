@@ -14,6 +14,7 @@ from threadkeep.chat_history.ag_ui.lenient import identifier_of, text_of
 from threadkeep.chat_history.ag_ui.records import Call, Row, Text
 from threadkeep.chat_history.ag_ui.snapshot import Known
 from threadkeep.chat_history.ag_ui.wire import message_fields
+from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.chat_history.constants import MessageStatus, Role
 from threadkeep.chat_history.dto import (
     ChatCreate,
@@ -85,7 +86,8 @@ async def open_run(
         raise InvalidInput(arrival.refused)
     if chat is None:
         try:
-            chat = await chat_repo.create_chat(ChatCreate(user_uuid=user_id, thread_id=run_input.thread_id))
+            name = name_of_chat(arrival.users)
+            chat = await chat_repo.create_chat(ChatCreate(user_uuid=user_id, thread_id=run_input.thread_id, name=name))
         except ValueError as error:
             raise InvalidInput(str(error)) from error
     changes = _changes(arrival, stored, live_runs.of(chat.chat_uuid))
@@ -175,9 +177,11 @@ def _user_message(fields: Mapping[str, Any], chat: Chat, run_id: str, at: dateti
         chat_uuid=chat.chat_uuid,
         agui_id=identifier_of(fields.get("id")),
         role=Role.USER,
-        name=identifier_of(fields.get("name")),
+        name=identifier_of(fields.get("name")) or "",
         content=content,
         parts=parts,
+        in_progress=False,
+        status=MessageStatus.COMPLETE,
         timestamp=at,
         run_id=run_id,
         encrypted_value=identifier_of(fields.get("encryptedValue")),

@@ -16,7 +16,13 @@ T = TypeVar("T")
 
 
 class RecordShapes:
-    """The hooks and their defaults; the storage agent is one of these."""
+    """The hooks and their defaults; the storage agent is one of these.
+
+    Attributes:
+        name: what the agent is called; new messages of it carry it.
+    """
+
+    name: str = ""
 
     def build_message_create(
         self, state: StorageState, chat: Chat, agui_id: str | None, role: str | None
@@ -29,6 +35,7 @@ class RecordShapes:
             chat_uuid=chat.chat_uuid,
             agui_id=agui_id,
             role=Role(role or Role.ASSISTANT),
+            name=self.name,
             step=state.active_step,
             in_progress=True,
             status=MessageStatus.ACTIVE,
@@ -47,7 +54,7 @@ class RecordShapes:
 
     def build_reasoning_create(self, state: StorageState, name: str | None) -> MessageReasoningCreate:
         """The first shape of a new reasoning step."""
-        return MessageReasoningCreate(name=name, created_at=state.current_event_timestamp)
+        return MessageReasoningCreate(name=name or "", created_at=state.current_event_timestamp)
 
     def message_update_fields(self, state: StorageState, event: Any) -> dict[str, Any]:
         """Further fields to store with the last update of a message, e.g. `{"finished_at": ...}`.
@@ -77,6 +84,7 @@ def shape_records(shapes: RecordShapes, state: StorageState, event: object | Non
 
 def _shape(shapes: RecordShapes, state: StorageState, record: Row | Call | Reasoning) -> None:
     plain = RecordShapes()
+    plain.name = shapes.name
     now = state.current_event_timestamp
     if isinstance(record, Row):
         place = (state, state.chat, record.agui_id, record.role.value)
