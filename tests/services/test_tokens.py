@@ -3,7 +3,7 @@
 import pytest
 
 from threadkeep import clock
-from threadkeep.errors import Invalid, NotFound, Unauthorized
+from threadkeep.errors import Invalid, NotFound, Unauthorized, Unavailable
 from threadkeep.services.container import Container
 
 
@@ -78,3 +78,75 @@ async def test_the_operators_own_secret_is_made_once(container: Container) -> No
 
     assert len(await container.tokens.all()) == 1
     await container.tokens.authenticate("Bearer my own secret")
+
+
+async def test_a_token_is_for_what_its_scopes_say_and_for_all_without_them(container: Container) -> None:
+    _, reading = await container.tokens.create(user="alice", name="reading", scopes=["read"])
+    _, whole = await container.tokens.create(user="alice", name="whole")
+
+    assert (await container.tokens.authenticate(f"Bearer {reading}")).scopes == {"read"}
+    assert (await container.tokens.authenticate(f"Bearer {whole}")).scopes == {"read", "write"}
+    assert [token.scopes for token in await container.tokens.all()] == [{"read"}, {"read", "write"}]
+    for nonsense in ([], ["all"], ["read", "fly"]):
+        with pytest.raises(Invalid, match="A scope is one of read, write"):
+            await container.tokens.create(user="alice", name="x", scopes=nonsense)
+
+
+async def last_use(container: Container) -> int | None:
+    """What is stored of the only token's use, when all is written."""
+    await container.tokens.close()
+    (token,) = await container.tokens.all()
+    return token.last_used_at
+
+
+async def test_a_use_is_noted_once_a_minute(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, secret = await container.tokens.create(user="alice", name="laptop")
+    start = clock.now()
+    noted = []
+    for seconds in (0, 5, 59, 62, 100, 123):
+        monkeypatch.setattr(clock, "now", lambda at=start + seconds * 1_000_000: at)
+        await container.tokens.authenticate(f"Bearer {secret}")
+        noted.append(await last_use(container))
+
+    assert [at - start for at in noted if at is not None] == [0, 0, 0, 62_000_000, 62_000_000, 123_000_000]
+
+
+async def test_a_use_that_another_process_noted_is_not_noted_again(
+    container: Container, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, secret = await container.tokens.create(user="alice", name="laptop")
+    other = await Container.open(container.settings)
+    try:
+        start = clock.now()
+        monkeypatch.setattr(clock, "now", lambda: start)
+        await container.tokens.authenticate(f"Bearer {secret}")
+        assert await last_use(container) == start
+        monkeypatch.setattr(clock, "now", lambda: start + 30_000_000)
+        await other.tokens.authenticate(f"Bearer {secret}")
+        assert await last_use(other) == start
+    finally:
+        await other.close()
+
+
+async def test_a_refused_token_is_not_in_use(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, secret = await container.tokens.create(user="alice", name="short", expires_in=60)
+    later = clock.now() + 60_000_000
+    monkeypatch.setattr(clock, "now", lambda: later)
+
+    with pytest.raises(Unauthorized):
+        await container.tokens.authenticate(f"Bearer {secret}")
+    assert await last_use(container) is None
+
+
+async def test_a_use_that_cannot_be_noted_fails_no_request(
+    container: Container, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, secret = await container.tokens.create(user="alice", name="laptop")
+
+    async def broken(*_: object) -> None:
+        raise Unavailable("The database gives no answer: a full disk")
+
+    monkeypatch.setattr(type(container.database), "write", broken)
+    assert (await container.tokens.authenticate(f"Bearer {secret}")).token_id == token.id
+    assert await last_use(container) is None
+    assert caplog.messages == [f"could not note the use of token {token.id}: Unavailable"]
