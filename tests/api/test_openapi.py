@@ -46,7 +46,9 @@ BEYOND_A_SCHEMA = (
     "Nothing to change",
     "A second ",
     "soft_delete takes no options",
-    "Give lastN or offset, not both",
+    "Give lastN or",
+    "Give offset or after, not both",
+    "Give cursor or offset, not both",
     "This key was used for another request",
     "is that of event",
     # JSON Schema counts 1.0 among the integers; the service asks for 1.

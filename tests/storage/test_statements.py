@@ -22,6 +22,7 @@ DIALECTS = ("sqlite", "postgresql")
 ACROSS_SPACES = {
     "spaces._COUNT": "a user's spaces",
     "spaces._LIST": "a user's spaces",
+    "spaces._LIST_AFTER": "a user's spaces",
     "spaces._LIST_BY_KEY": "a user's spaces: the key is unique among them",
     "spaces._BY_KEY": "a user's spaces: the key is unique among them",
     "runs._RENEW": "all runs that one process carries out",

@@ -193,13 +193,14 @@ class ItemsOut(Struct):
     items: list[EventOut]
 
 
-class PageOut(Struct, Generic[T]):
-    """A page of a list."""
+class PageOut(Struct, Generic[T], rename="camel"):
+    """A page of a list; `nextCursor` is there where a cursor was sent, and null at the end."""
 
     items: list[T]
     total: Total
     offset: Total
     limit: Limit
+    next_cursor: str | UnsetType | None = UNSET
 
 
 class VersionOut(Struct, rename="camel"):
@@ -311,8 +312,10 @@ def with_token(change: EventChange, created_at: str, *loc: str | int) -> EventCh
     return replace(change, token=_token(created_at, loc))
 
 
-def page_out(items: list[T], total: int, offset: int, limit: int) -> PageOut[T]:
-    return PageOut(items, total, offset, limit)
+def page_out(
+    items: list[T], total: int, offset: int, limit: int, next_cursor: str | UnsetType | None = UNSET
+) -> PageOut[T]:
+    return PageOut(items, total, offset, limit, next_cursor)
 
 
 def event_out(event: Event) -> EventOut:

@@ -1,17 +1,18 @@
 """Lists on the wire."""
 
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, NotRequired, TypedDict, TypeVar
 
 T = TypeVar("T")
 
 
 class Page(TypedDict, Generic[T]):
-    """A page of a list."""
+    """A page of a list. `nextCursor` is there where a cursor was sent, and null at the end."""
 
     items: list[T]
     total: int
     offset: int
     limit: int
+    nextCursor: NotRequired[str | None]
 
 
 class Items(TypedDict, Generic[T]):

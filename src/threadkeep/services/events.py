@@ -103,6 +103,30 @@ class Events:
             raise no_session(session_id)
         return found
 
+    async def page_after(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        after: int,
+        *,
+        event_type: str | None = None,
+        limit: int = limits.PAGE,
+    ) -> tuple[list[Event], int]:
+        """The first events with numbers greater than `after`, and the number of all that match.
+
+        Costs the same wherever the page is. Raises Invalid, NotFound.
+        """
+        limits.check_page(0, limit)
+        limits.check_range(after, 0, limits.INTEGER, "after")
+        check_ids(space_id, session_id)
+        found = await self._database.scan(
+            lambda: events.page_after(space_id, session_id, principal.user_id, event_type, after, limit)
+        )
+        if found is None:
+            raise no_session(session_id)
+        return found
+
     async def last(
         self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None
     ) -> tuple[list[Event], int]:

@@ -86,6 +86,24 @@ class Sessions:
             raise no_space(space_id)
         return found
 
+    async def page_after(
+        self, principal: Principal, space_id: str, filters: Filters, after: str, *, limit: int = limits.PAGE
+    ) -> tuple[list[Session], int, bool]:
+        """As `page`, for the sessions after an id ('' is before the first); also says whether there are more.
+
+        Raises Invalid, NotFound.
+        """
+        limits.check_page(0, limit)
+        session.check_needle(filters.needle)
+        check_space_id(space_id)
+        found = await self._database.scan(
+            lambda: session_pages.page(space_id, principal.user_id, filters, 0, limit + 1, after)
+        )
+        if found is None:
+            raise no_space(space_id)
+        items, total = found
+        return items[:limit], total, len(items) > limit
+
     async def recent(
         self,
         principal: Principal,

@@ -53,6 +53,19 @@ class Spaces:
         limits.check_page(offset, limit)
         return await self._database.read(lambda: spaces.page(principal.user_id, key, offset, limit))
 
+    async def page_after(
+        self, principal: Principal, after: str, *, limit: int = limits.PAGE, key: str | None = None
+    ) -> tuple[list[Space], int, bool]:
+        """As `page`, for the spaces after an id ('' is before the first); also says whether there are more.
+
+        Raises Invalid.
+        """
+        limits.check_page(0, limit)
+        items, total = await self._database.read(
+            lambda: spaces.page(principal.user_id, key, 0, limit + 1, after or None)
+        )
+        return items[:limit], total, len(items) > limit
+
     async def patch(self, principal: Principal, space_id: str, fields: dict[str, str | None]) -> Space:
         """Set the text fields that are mentioned; None clears. Raises Invalid, NotFound."""
         space.check(fields)

@@ -50,6 +50,14 @@ _OFFSET_PAGE = Statement(
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
+# What was appended since the count has a greater number than `last`, and would shift the page.
+_OFFSET_PAGE_FROM_END = Statement(
+    select(*EVENT_COLUMNS)
+    .where(_LIVE, or_(_TYPE.is_(None), events.c.type == _TYPE), events.c.seq <= bindparam("last", type_=BigInteger))
+    .order_by(events.c.seq.desc())
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
 
 
 @cache
@@ -105,17 +113,41 @@ def page(
         return found, count
     if not alike:
         ((count,),) = yield _COUNT_OF_TYPE, at
-    rows = yield _OFFSET_PAGE, {**at, "offset": offset, "limit": limit}
-    return [to_event(row) for row in rows], count
+    if offset >= count:
+        return [], count
+    if offset <= count // 2:
+        rows = yield _OFFSET_PAGE, {**at, "offset": offset, "limit": limit}
+        return [to_event(row) for row in rows], count
+    # Numbers have gaps and are no positions: a walk it is, and from the nearer end.
+    beyond = max(count - offset - limit, 0)
+    rows = yield (
+        _OFFSET_PAGE_FROM_END,
+        {**at, "last": last_seq, "offset": beyond, "limit": min(limit, count - offset)},
+    )
+    return [to_event(row) for row in reversed(rows)], count
+
+
+def page_after(
+    space_id: str, session_id: str, user_id: str, event_type: str | None, after: int, limit: int
+) -> Steps[tuple[list[Event], int] | None]:
+    """The first events with greater numbers, and the number of all that match. None where there is no such session."""
+    return (yield from _beside(space_id, session_id, user_id, event_type, after, limit, backwards=False))
 
 
 def page_back(
     space_id: str, session_id: str, user_id: str, event_type: str | None, before: int | None, limit: int
 ) -> Steps[tuple[list[Event], int] | None]:
     """The newest events below `before`, in sequence order, and the number of all that match."""
-    at = _at(space_id, session_id, event_type)
     edge = limits.INTEGER if before is None else before
-    rows = yield _window(event_type is not None, True), {**at, "user_id": user_id, "edge": edge, "limit": limit}
+    return (yield from _beside(space_id, session_id, user_id, event_type, edge, limit, backwards=True))
+
+
+def _beside(
+    space_id: str, session_id: str, user_id: str, event_type: str | None, edge: int, limit: int, *, backwards: bool
+) -> Steps[tuple[list[Event], int] | None]:
+    at = _at(space_id, session_id, event_type)
+    values = {**at, "user_id": user_id, "edge": edge, "limit": limit}
+    rows = yield _window(event_type is not None, backwards), values
     facts, found = _split(rows)
     if facts is None:
         return None

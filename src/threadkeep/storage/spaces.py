@@ -36,6 +36,12 @@ _LIST = Statement(
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
+_LIST_AFTER = Statement(
+    select(*_COLUMNS)
+    .where(_MINE, spaces.c.space_id < bindparam("after"))
+    .order_by(spaces.c.space_id.desc())
+    .limit(bindparam("limit"))
+)
 _LIST_BY_KEY = Statement(select(*_COLUMNS).where(_MINE, spaces.c.live_key == bindparam("key")))
 _PATCH = Statement(
     update(spaces)
@@ -84,13 +90,22 @@ def get(space_id: str, user_id: str) -> Steps[Space | None]:
     return _space(rows[0]) if rows else None
 
 
-def page(user_id: str, key: str | None, offset: int, limit: int) -> Steps[tuple[list[Space], int]]:
-    """A page of the user's live spaces, newest first, and the number of all of them."""
+def page(
+    user_id: str, key: str | None, offset: int, limit: int, after: str | None = None
+) -> Steps[tuple[list[Space], int]]:
+    """A page of the user's live spaces, newest first, and the number of all of them.
+
+    `after` is the id of the last space that the caller has seen.
+    """
     if key is not None:
         rows = yield _LIST_BY_KEY, {"user_id": user_id, "key": text.encode(key)}
-        return [_space(row) for row in rows[offset : offset + limit]], len(rows)
+        fresh = [row for row in rows if after is None or row[0] < after]
+        return [_space(row) for row in fresh[offset : offset + limit]], len(rows)
     ((total,),) = yield _COUNT, {"user_id": user_id}
-    rows = yield _LIST, {"user_id": user_id, "limit": limit, "offset": offset}
+    if after is None:
+        rows = yield _LIST, {"user_id": user_id, "limit": limit, "offset": offset}
+    else:
+        rows = yield _LIST_AFTER, {"user_id": user_id, "limit": limit, "after": after}
     return [_space(row) for row in rows], total
 
 

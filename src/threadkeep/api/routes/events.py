@@ -29,9 +29,14 @@ async def _append_batch(call: Call) -> Response:
 async def _list(call: Call) -> Response:
     event_type = call.query("eventType")
     events = call.services.events
-    if call.query("lastN") is not None:
-        if call.query("offset") is not None:
-            raise Invalid("Give lastN or offset, not both", ["query", "lastN"])
+    wanted = [name for name in ("lastN", "offset", "after") if call.query(name) is not None]
+    if len(wanted) > 1:
+        raise Invalid(f"Give {' or '.join(wanted)}, not {'both' if len(wanted) == 2 else 'all'}", ["query", wanted[0]])
+    if "after" in wanted:
+        offset, limit = 0, call.integer("limit", limits.PAGE)
+        at = (call.principal, call.space_id, call.session_id, call.integer("after", 0))
+        found, total = await events.page_after(*at, event_type=event_type, limit=limit)
+    elif "lastN" in wanted:
         offset, limit = 0, call.integer("lastN", 0)
         found, total = await events.last(call.principal, call.space_id, call.session_id, limit, event_type=event_type)
     else:
@@ -109,7 +114,12 @@ OPERATIONS = [
             Query(
                 "lastN",
                 {"type": "integer", "minimum": 1, "maximum": limits.PAGE},
-                "Only the newest so many; not together with offset.",
+                "Only the newest so many; not together with offset or after.",
+            ),
+            Query(
+                "after",
+                {"type": "integer", "minimum": 0, "maximum": limits.INTEGER},
+                "Only events with a greater sequenceId; not together with offset or lastN.",
             ),
             Query("eventType", {"type": "string"}, "Only events of exactly this type."),
         ),

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from threadkeep.api import schemas
+from threadkeep.api import cursors, schemas
 from threadkeep.api.constraints import VERSION_PRECONDITION
 from threadkeep.api.errors import json_response
 from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Header, Operation, Query, parse_integer
@@ -23,11 +23,17 @@ def _created(session: Session) -> Response:
 
 
 async def _list(call: Call) -> Response:
-    offset, limit = call.integer("offset", 0), call.integer("limit", limits.PAGE)
+    after, limit = cursors.position(call), call.integer("limit", limits.PAGE)
     participants = tuple(dict.fromkeys(call.params.getlist("participants")))
     limits.check_count(len(participants), limits.PARTICIPANTS, "participants")
     filters = Filters(participants, call.query("description"), call.query("deduplicationKey"))
-    found, total = await call.services.sessions.page(call.principal, call.space_id, filters, offset=offset, limit=limit)
+    at = (call.principal, call.space_id, filters)
+    if after is not None:
+        found, total, more = await call.services.sessions.page_after(*at, after, limit=limit)
+        following = cursors.after(found[-1].id) if more else None
+        return json_response(schemas.page_out(list(map(schemas.session_out, found)), total, 0, limit, following))
+    offset = call.integer("offset", 0)
+    found, total = await call.services.sessions.page(*at, offset=offset, limit=limit)
     return json_response(schemas.page_out(list(map(schemas.session_out, found)), total, offset, limit))
 
 
@@ -89,6 +95,7 @@ OPERATIONS = [
         query=(
             OFFSET,
             LIMIT,
+            cursors.CURSOR,
             Query(
                 "participants",
                 {"type": "array", "items": {"type": "string"}, "maxItems": limits.PARTICIPANTS},

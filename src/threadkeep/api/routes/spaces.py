@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from threadkeep.api import schemas
+from threadkeep.api import cursors, schemas
 from threadkeep.api.errors import json_response
 from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Operation, Query
 from threadkeep.domain import limits
@@ -19,8 +19,13 @@ def _created(space: Space) -> Response:
 
 
 async def _list(call: Call) -> Response:
-    offset, limit = call.integer("offset", 0), call.integer("limit", limits.PAGE)
+    after, limit = cursors.position(call), call.integer("limit", limits.PAGE)
     key = call.query("deduplicationKey")
+    if after is not None:
+        found, total, more = await call.services.spaces.page_after(call.principal, after, limit=limit, key=key)
+        following = cursors.after(found[-1].id) if more else None
+        return json_response(schemas.page_out(list(map(schemas.space_out, found)), total, 0, limit, following))
+    offset = call.integer("offset", 0)
     found, total = await call.services.spaces.page(call.principal, offset=offset, limit=limit, key=key)
     return json_response(schemas.page_out([schemas.space_out(space) for space in found], total, offset, limit))
 
@@ -60,7 +65,7 @@ OPERATIONS = [
         "List memory spaces, newest first",
         _list,
         gives=schemas.SpaceOut,
-        query=(OFFSET, LIMIT, _KEY),
+        query=(OFFSET, LIMIT, cursors.CURSOR, _KEY),
         page=True,
     ),
     Operation("GET", _THIS, "Get a memory space", _get, gives=schemas.SpaceOut, fails=(404,)),
