@@ -39,7 +39,7 @@ class Scene:
         query = "&".join(f"{name}={quote(value)}" for name, value in call.get("query", {}).items())
         return await self.http.request(
             call["method"],
-            f"{path}?{query}",
+            f"{path}?{query}" if query else path,
             content=None if body is None else content,
             headers=call.get("headers", {}),
         )
@@ -102,6 +102,7 @@ async def test_107_a_batch_has_1_to_200_events(scene: Scene) -> None:
 
     assert [answer.status_code for answer in answers] == [422, 201, 422]
     assert [event["body"]["n"] for event in answers[1].json()["items"]] == list(range(200))
+    assert [answers[n].json()["detail"][0]["loc"] for n in (0, 2)] == [["body", "events"]] * 2
     assert answers[2].json()["detail"][0]["msg"] == "201 events in one request; the limit is 200"
     assert await scene.count() == 200
 
@@ -118,6 +119,11 @@ async def test_110_a_token_is_exact_and_every_change_gives_another(scene: Scene)
         tokens.append(answer.json()["createdAt"])
     with_offset = await scene.call(exact, query={"createdAt": tokens[-1].replace("Z", "+00:00")})
     tokens.append(with_offset.json()["createdAt"])
+    # A client that forgets to encode the plus sends a space.
+    unencoded = f"{exact['path']}?createdAt={tokens[-1].replace('Z', '+00:00')}"
+    spaced = await scene.call(exact, path=unencoded, query={})
+    tokens.append(spaced.json()["createdAt"])
+    nonsense = await scene.call(exact, query={"createdAt": "yesterday"})
     refused = [
         await scene.call(older, query={"createdAt": tokens[-2]}),
         await scene.call(cut, query={"createdAt": tokens[-1][:19] + "Z"}),
@@ -127,6 +133,7 @@ async def test_110_a_token_is_exact_and_every_change_gives_another(scene: Scene)
     for answer in refused:
         assert answer.status_code == 422
         assert answer.json()["detail"].startswith("Patch of incorrect version of event")
+    assert nonsense.json()["detail"][0]["loc"] == ["query", "createdAt"]
     assert [event["body"] for event in await scene.events()] == [exact["body"]["body"]]
 
 

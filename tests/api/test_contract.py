@@ -179,64 +179,6 @@ async def test_an_event_over_the_wire(wire: Wire) -> None:
     assert await wire.list() == []
 
 
-async def test_the_token_of_an_event_is_exact(wire: Wire) -> None:
-    """As case 110: the exact token passes, an older one and a truncated one do not."""
-    made = (await wire.http.post(wire.events, json=agent({"content": "0"}))).json()
-    path = f"{wire.events}1/"
-
-    async def patch(content: str, query: str) -> httpx.Response:
-        return await wire.send(json.dumps({"body": {"content": content}}), f"{path}?createdAt={query}", "PATCH")
-
-    token = made["createdAt"]
-    first = await patch("a", token)
-    second = await patch("b", first.json()["createdAt"].replace("Z", "+00:00"))
-    third = await patch("c", second.json()["createdAt"].replace("Z", "%2B00:00"))
-    old = await patch("x", token)
-    cut = await patch("x", third.json()["createdAt"][:19] + "Z")
-    nonsense = await patch("x", "yesterday")
-
-    assert [answer.status_code for answer in (first, second, third)] == [200, 200, 200]
-    tokens = [token, *[answer.json()["createdAt"] for answer in (first, second, third)]]
-    assert tokens == sorted(set(tokens))
-    for refused in (old, cut):
-        assert refused.status_code == 422
-        assert refused.json()["detail"].startswith("Patch of incorrect version of event")
-    assert nonsense.status_code == 422
-    assert nonsense.json()["detail"][0]["loc"] == ["query", "createdAt"]
-    assert (await wire.list())[0]["body"] == {"content": "c"}
-
-
-async def test_a_batch_with_one_bad_event_stores_nothing(wire: Wire) -> None:
-    """As case 106."""
-    events = [
-        {"body": {"content": str(n)}, "emitter": {"type": "user", "id": USER if n != 4 else "65f0000000000000000000ff"}}
-        for n in range(1, 6)
-    ]
-
-    refused = await wire.http.post(f"{wire.events}batch/", json={"events": events})
-
-    assert refused.status_code == 400
-    assert refused.json()["detail"].startswith("events[3]: ")
-    assert await wire.list() == []
-    assert (await wire.http.post(wire.events, json=agent({}))).json()["sequenceId"] == 1
-
-
-@pytest.mark.parametrize(("count", "status"), [(0, 422), (1, 201), (200, 201), (201, 422)])
-async def test_a_batch_has_1_to_200_events(wire: Wire, count: int, status: int) -> None:
-    """As case 107."""
-    answer = await wire.http.post(f"{wire.events}batch/", json={"events": [agent({"n": n}) for n in range(count)]})
-
-    assert answer.status_code == status
-    if status == 201:
-        assert [item["sequenceId"] for item in answer.json()["items"]] == list(range(1, count + 1))
-        assert [item["body"]["n"] for item in answer.json()["items"]] == list(range(count))
-    else:
-        assert answer.json()["detail"][0]["loc"] == ["body", "events"]
-        assert await wire.list() == []
-    if count == 201:
-        assert answer.json()["detail"][0]["msg"] == "201 events in one request; the limit is 200"
-
-
 async def test_a_batch_patch_is_all_or_nothing(wire: Wire) -> None:
     made = (await wire.http.post(f"{wire.events}batch/", json={"events": [agent({"n": 1}), agent({"n": 2})]})).json()
     first, second = made["items"]
