@@ -8,8 +8,9 @@ since every operation can be.
 import asyncio
 import contextlib
 import random
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import asyncpg
@@ -25,6 +26,8 @@ _GROUP = 256
 _HANDFUL = 16
 _GROUP_BYTES = 8 * 1024 * 1024
 _TRIES = 8
+_REST = 30
+"""Seconds after which a connection that was not used goes back to the pool."""
 _AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _GONE = (
     asyncpg.PostgresConnectionError,
@@ -52,8 +55,10 @@ class PostgresDatabase:
 
     dialect = "postgresql"
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: Any, size: int) -> None:
         self._pool = pool
+        self._free = asyncio.Semaphore(size)
+        self._at_hand: deque[tuple[Any, float]] = deque()
         self._waiting: deque[tuple[Append, asyncio.Future[Answer]]] = deque()
         self._work = asyncio.Event()
         self._closing = False
@@ -62,11 +67,12 @@ class PostgresDatabase:
     @classmethod
     async def open(cls, url: str, connections: int) -> "PostgresDatabase":
         """Connect. Raises Unavailable where nobody answers."""
+        size = max(connections, _APPENDERS + 1)
         try:
             pool = await asyncpg.create_pool(
                 driver_url(url),
                 min_size=1,
-                max_size=max(connections, _APPENDERS + 1),
+                max_size=size,
                 command_timeout=60,
                 server_settings=_SERVER_SETTINGS,
                 statement_cache_size=512,
@@ -75,11 +81,11 @@ class PostgresDatabase:
             )
         except (*_GONE, ValueError) as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error
-        return cls(pool)
+        return cls(pool, size)
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         try:
-            async with self._pool.acquire() as connection:
+            async with self._connection() as connection:
                 return await _drive(connection, operation())
         except _GONE as error:
             raise Unavailable(f"The database gives no answer: {error}") from error
@@ -104,12 +110,38 @@ class PostgresDatabase:
         self._closing = True
         self._work.set()
         await asyncio.gather(*self._appenders)
+        while self._at_hand:
+            await self._pool.release(self._at_hand.pop()[0])
         await self._pool.close()
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection, for as long as the block runs.
+
+        Those that were used are kept at hand: the pool takes one back in a task of its own, which takes as long as a
+        look-up. It gets those that rested, to close them, and those that something befell, to see to them.
+        """
+        async with self._free:
+            connection = await self._take_connection()
+            try:
+                yield connection
+            except BaseException:
+                await self._pool.release(connection)
+                raise
+            self._at_hand.append((connection, time.monotonic()))
+
+    async def _take_connection(self) -> Any:
+        while self._at_hand:
+            connection, used_at = self._at_hand.pop()
+            if not connection.is_closed() and time.monotonic() - used_at < _REST:
+                return connection
+            await self._pool.release(connection)
+        return await self._pool.acquire()
 
     async def _transact(self, operation: Callable[[], Steps[T]]) -> T:
         for attempt in range(_TRIES):
             try:
-                async with self._pool.acquire() as connection, connection.transaction():
+                async with self._connection() as connection, connection.transaction():
                     return await _drive(connection, operation())
             except _AGAIN as error:
                 if attempt == _TRIES - 1:
