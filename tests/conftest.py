@@ -159,9 +159,12 @@ class Server:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def stop(self) -> None:
         """Ask it to stop, as a service manager would."""
-        self._process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         self._process.wait(_SERVER_START)
 
     def restart(self) -> None:
