@@ -13,6 +13,7 @@ from threadkeep.services import erasure as service
 from threadkeep.services.container import Container
 from threadkeep.services.erasure import Erased
 from threadkeep.services.sessions import Filters
+from threadkeep.storage import erasure as stored
 from threadkeep.storage import purge
 from threadkeep.storage.statement import Statement, Steps
 from threadkeep.storage.tables import metadata
@@ -93,6 +94,20 @@ async def test_the_spaces_and_tokens_of_a_user_go(container: Container) -> None:
     assert kept in held
     with pytest.raises(NotFound):
         await container.spaces.get(principal, space)
+
+
+async def test_nothing_is_appended_to_a_session_that_is_being_removed(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "ROWS", 3)
+    principal, space = await a_space(container, "operator")
+    session = await container.sessions.create(principal, space, SessionDraft(("bob",)))
+    await container.events.append_batch(principal, space, session.id, [said("bob", "x")] * 7)
+
+    assert not await container.database.write(lambda: stored.remove_session(space, session.id, 1))
+
+    with pytest.raises(NotFound):
+        await container.events.append(principal, space, session.id, [said("bob", "late")])
 
 
 async def test_many_events_go_a_few_at_a_time_and_what_was_stopped_goes_on(

@@ -81,7 +81,7 @@ class Erasure:
 
     async def _remove_session(self, space_id: str, session_id: str) -> int:
         count = await self._database.scan(lambda: erasure.event_count(space_id, session_id))
-        while not await self._database.write(lambda: erasure.remove_session(space_id, session_id)):
+        while not await self._database.write(lambda: erasure.remove_session(space_id, session_id, clock.now())):
             pass
         return count
 

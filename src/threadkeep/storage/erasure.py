@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, sele
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.storage import purge, text
+from threadkeep.storage import sessions as stored_sessions
 from threadkeep.storage.statement import Contains, Statement, Steps, like_pattern
 from threadkeep.storage.tables import (
     events,
@@ -138,8 +139,10 @@ def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], 
     return len(gone), True
 
 
-def remove_session(space_id: str, session_id: str) -> Steps[bool]:
+def remove_session(space_id: str, session_id: str, now: int) -> Steps[bool]:
     """Remove a session and everything of it, or some of it. Returns whether that was all."""
+    # Before its events: what is appended once they are gone would be left behind.
+    yield from stored_sessions.expire(space_id, session_id, now, final_extraction=False)
     yield _REMOVE_ANSWERS, {"at_space": space_id}
     return (yield from purge.remove_session(space_id, session_id, purge.ROWS)) > 0
 
