@@ -6,7 +6,12 @@ import pytest
 
 import threadkeep
 from tests.models.conftest import USER
-from threadkeep.errors import ClientError, MemorySessionDeduplicationError, MemorySpaceDeduplicationError
+from threadkeep.errors import (
+    ClientError,
+    MemoryEventDeduplicationError,
+    MemorySessionDeduplicationError,
+    MemorySpaceDeduplicationError,
+)
 from threadkeep.models.memory import Event, EventUpdate, MemorySpace, NewEvent, Session
 
 
@@ -263,6 +268,18 @@ def test_a_deleted_session_is_gone_with_its_events(space: MemorySpace, session: 
             call()
         assert raised.value.status_code == 404
     assert Session.list(space.id) == []
+
+
+def test_a_taken_key_of_an_event_names_its_number(session: Session) -> None:
+    without = session.post_event({"content": "a"}, {"type": "agent"})
+    made = session.post_event({"content": "b"}, {"type": "agent"}, deduplication_key="k")
+    assert (without.deduplication_key, made.deduplication_key) == (None, "k")
+    with pytest.raises(MemoryEventDeduplicationError) as raised:
+        session.post_event({"content": "c"}, {"type": "agent"}, deduplication_key="k")
+    assert (raised.value.existing_sequence_id, raised.value.status_code) == (2, 409)
+    with pytest.raises(MemoryEventDeduplicationError):
+        session.post_events([NewEvent(body={}, emitter={"type": "agent"}, deduplication_key="k")])
+    assert [event.body for event in session.events()] == [{"content": "a"}, {"content": "b"}]
 
 
 def test_objects_may_be_made_by_hand(session: Session) -> None:

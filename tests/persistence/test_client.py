@@ -93,6 +93,14 @@ async def test_a_taken_key_carries_what_has_it(
     with pytest.raises(DRMemoryConflictError) as raised:
         await connect(answering(409, {"detail": "taken", **body}, headers)).request("POST", "new/", json={})
     assert (raised.value.existing_id, raised.value.location) == (existing_id, location)
+    assert raised.value.existing_sequence_id is None
+
+
+async def test_a_taken_key_of_an_event_carries_its_number() -> None:
+    body = {"detail": "taken", "errorName": "EventDeduplicationConflict", "existingSequenceId": 7}
+    with pytest.raises(DRMemoryConflictError) as raised:
+        await connect(answering(409, body)).request("POST", "s/events/", json={})
+    assert (raised.value.existing_sequence_id, raised.value.existing_id) == (7, None)
 
 
 @pytest.mark.parametrize(

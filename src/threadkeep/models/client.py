@@ -7,7 +7,13 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from threadkeep.errors import ClientError, MemorySessionDeduplicationError, MemorySpaceDeduplicationError, ServerError
+from threadkeep.errors import (
+    ClientError,
+    MemoryEventDeduplicationError,
+    MemorySessionDeduplicationError,
+    MemorySpaceDeduplicationError,
+    ServerError,
+)
 from threadkeep.transport.answers import read_error
 from threadkeep.transport.calls import Call
 from threadkeep.transport.senders import refuse_cookies, send
@@ -127,4 +133,6 @@ def _error_of(response: httpx.Response) -> ClientError | ServerError:
         return MemorySpaceDeduplicationError(message, status, json)
     if status == 409 and "existingSessionId" in json:
         return MemorySessionDeduplicationError(message, status, json)
+    if status == 409 and "existingSequenceId" in json:
+        return MemoryEventDeduplicationError(message, status, json)
     return ClientError(message, status, json)

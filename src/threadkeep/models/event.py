@@ -16,6 +16,7 @@ class NewEvent(TypedDict):
     body: dict[str, Any]
     emitter: Emitter
     event_type: NotRequired[str | None]
+    deduplication_key: NotRequired[str | None]
 
 
 class EventUpdate(TypedDict):
@@ -41,6 +42,7 @@ class Event:
         emitter_id: The id of who emitted it.
         sequence_id: The place in the session, from 1, without gaps.
         created_at: When it was created or last changed, in UTC; its version token for `update_event`.
+        deduplication_key: The key that nothing else in the session has, if it was given one.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Event:
         emitter_id: str | None = None,
         sequence_id: int | None = None,
         created_at: datetime | None = None,
+        deduplication_key: str | None = None,
     ) -> None:
         self.body = body
         self.event_type = event_type
@@ -58,6 +61,7 @@ class Event:
         self.emitter_id = emitter_id
         self.sequence_id = sequence_id
         self.created_at = created_at
+        self.deduplication_key = deduplication_key
 
     @classmethod
     def _read(cls, row: wire.Event) -> Self:
@@ -68,6 +72,7 @@ class Event:
             row["emitterId"],
             row["sequenceId"],
             read_moment(row["createdAt"]),
+            row.get("deduplicationKey"),
         )
 
     def __repr__(self) -> str:

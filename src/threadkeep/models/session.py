@@ -184,18 +184,28 @@ class Session:
         """
         self._connection().send(calls.delete_session(self._space_id(), self.id))
 
-    def post_event(self, body: dict[str, Any], emitter: Emitter, event_type: str | None = None) -> Event:
+    def post_event(
+        self,
+        body: dict[str, Any],
+        emitter: Emitter,
+        event_type: str | None = None,
+        deduplication_key: str | None = None,
+    ) -> Event:
         """Append an event.
 
         Args:
             body: The payload, at most 4 MiB; `content`, where present, is a text of 1 to 1,000,000 characters.
             emitter: `{"type": "agent"}` or `{"type": "user", "id": ...}`, the id of a participant.
             event_type: The application's label, 1 to 100 characters.
+            deduplication_key: 1 to 72 characters that no other event of the session may have: makes it safe to call
+                again where the answer was lost.
 
         Raises:
+            MemoryEventDeduplicationError: An event has the key; `existing_sequence_id` says which.
             ClientError: 400 where the user is not a participant, 422 where a value breaks a limit.
         """
-        call = calls.append_event(self._space_id(), self.id, _new_event(body, emitter, event_type))
+        event = _new_event(body, emitter, event_type, deduplication_key)
+        call = calls.append_event(self._space_id(), self.id, event)
         return Event._read(self._connection().send(call))
 
     def events(
@@ -260,9 +270,13 @@ class Session:
         """Append 1 to 200 events in order, all or none.
 
         Raises:
+            MemoryEventDeduplicationError: An event of the session has the key of one of them.
             ClientError: One of them, named by its index, breaks a rule; or there are none or too many.
         """
-        new = [_new_event(event["body"], event["emitter"], event.get("event_type")) for event in events]
+        new = [
+            _new_event(event["body"], event["emitter"], event.get("event_type"), event.get("deduplication_key"))
+            for event in events
+        ]
         answer = self._connection().send(calls.append_events(self._space_id(), self.id, new))
         return [Event._read(row) for row in answer["items"]]
 
@@ -304,10 +318,14 @@ class Session:
         return f"Session(id={self.id!r}, version={self.version!r}, description={self.description!r})"
 
 
-def _new_event(body: dict[str, Any], emitter: Emitter, event_type: str | None) -> event_wire.NewEvent:
+def _new_event(
+    body: dict[str, Any], emitter: Emitter, event_type: str | None, deduplication_key: str | None
+) -> event_wire.NewEvent:
     event: event_wire.NewEvent = {"body": body, "emitter": emitter}
     if event_type is not None:
         event["type"] = event_type
+    if deduplication_key is not None:
+        event["deduplicationKey"] = deduplication_key
     return event
 
 

@@ -4,7 +4,7 @@ DRMemoryServiceError             anything the service refuses or fails at (`deta
 ├── DRMemoryNotFoundError        404: it is not there, or it belongs to somebody else
 ├── DRMemoryBadRequestError      400: well-formed, but at odds with what is stored
 ├── DRMemoryValidationError      422: a value breaks a rule of the service
-├── DRMemoryConflictError        409: the deduplication key is taken (`existing_id`, `location`)
+├── DRMemoryConflictError        409: the deduplication key is taken (`existing_id`, `location`, or the event's number)
 ├── DRMemoryVersionConflictError 409 of a session, 422 of an event: it has changed since it was read
 ├── DRMemoryRateLimitError       429: too many requests (`retry_after` in seconds)
 └── DRMemoryUnavailableError     no answer, or none that can be read; the httpx error is its cause
@@ -53,7 +53,7 @@ class DRMemoryConflictError(DRMemoryServiceError):
     """What is stored says otherwise (409).
 
     Where a deduplication key is taken, `existing_id` is the id of the thing that has it and `location` its URL;
-    both are `None` for other conflicts.
+    both are `None` for other conflicts. Where it is that of an event, `existing_sequence_id` is its number.
     """
 
     def __init__(
@@ -64,10 +64,12 @@ class DRMemoryConflictError(DRMemoryServiceError):
         *,
         existing_id: str | None = None,
         location: str | None = None,
+        existing_sequence_id: int | None = None,
     ) -> None:
         super().__init__(detail, status_code, payload)
         self.existing_id = existing_id
         self.location = location
+        self.existing_sequence_id = existing_sequence_id
 
 
 class DRMemoryVersionConflictError(DRMemoryServiceError):
@@ -110,7 +112,14 @@ def error_of(response: httpx.Response) -> DRMemoryServiceError:
             response.headers.get("Location") or body.get("existingSessionUrl") or body.get("existingMemorySpaceUrl")
         )
         existing_id = body.get("existingSessionId") or body.get("existingMemorySpaceId")
-        return DRMemoryConflictError(detail, status, payload, existing_id=existing_id, location=location)
+        return DRMemoryConflictError(
+            detail,
+            status,
+            payload,
+            existing_id=existing_id,
+            location=location,
+            existing_sequence_id=body.get("existingSequenceId"),
+        )
     if status == 429:
         wait = parse_retry_after(response.headers.get("Retry-After"), clock.now())
         return DRMemoryRateLimitError(detail, status, payload, retry_after=wait)
