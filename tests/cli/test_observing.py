@@ -88,10 +88,13 @@ def test_opentelemetrys_own_switches_hold(name: str, value: str, monkeypatch: py
         assert observers.tracing is None
 
 
-def test_tracing_without_its_extra_names_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", ["sdk.resources", "exporter.otlp.proto.http.trace_exporter"])
+def test_tracing_without_its_extra_names_the_line_that_installs_it(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "threadkeep.telemetry.tracing", raising=False)
     monkeypatch.delattr(telemetry, "tracing", raising=False)
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    monkeypatch.setitem(sys.modules, f"opentelemetry.{missing}", None)
 
     with (
         pytest.raises(MissingExtra, match=r"pip install 'threadkeep\[otel\]'"),
