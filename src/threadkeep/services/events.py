@@ -1,7 +1,6 @@
 """What can be done with events."""
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from threadkeep import clock
 from threadkeep.domain import event, limits
@@ -21,11 +20,6 @@ _KNOWN_US = 10_000_000
 _UNKNOWN: tuple[tuple[str, ...], int] = ((), 0)
 _FEW = 20
 """Events that are looked up on the spot; a page of more may take long."""
-_FIRST_STEP = 250
-_STEP = 1_000
-"""Events that a walk reads at once."""
-_STEP_BYTES = 8 * 1024 * 1024
-"""Characters of bodies, roughly, that a walk holds at once."""
 _ROW_BYTES = 200
 """What an event's row takes besides its body, roughly."""
 
@@ -132,26 +126,6 @@ class Events:
         if found is None:
             raise no_session(session_id)
         return found
-
-    async def walk(self, principal: Principal, space_id: str, session_id: str) -> AsyncIterator[list[Event]]:
-        """The whole history in order, a thousand events at a time, or fewer where they are large.
-
-        What is appended meanwhile comes too. Raises NotFound, also where the session is deleted on the way.
-        """
-        check_ids(space_id, session_id)
-        after, limit = 0, _FIRST_STEP
-        while True:
-            look = partial(events.step, space_id, session_id, principal.user_id, after, limit)
-            found = await self._database.scan(look)
-            if found is None:
-                raise no_session(session_id)
-            if found:
-                yield found
-            if len(found) < limit:
-                return
-            after = found[-1].sequence_id
-            size = sum([len(item.body) for item in found])
-            limit = max(1, min(_STEP, limit * _STEP_BYTES // size))
 
     async def last(
         self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None

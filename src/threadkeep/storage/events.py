@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
-    Select,
     and_,
     bindparam,
     case,
@@ -174,38 +173,6 @@ _IS_OPEN = (
     )
     .exists()
 )
-_OPEN: Select[tuple[Any]] = (
-    select(literal_column("1"))
-    .select_from(session_counters.join(spaces, spaces.c.space_id == session_counters.c.space_id))
-    .where(
-        session_counters.c.space_id == bindparam("space_id"),
-        session_counters.c.session_id == bindparam("session_id"),
-        spaces.c.user_id == bindparam("user_id"),
-        spaces.c.deleted_at.is_(None),
-    )
-)
-_IS_THERE = Statement(_OPEN)
-_STEP = Statement(
-    select(*EVENT_COLUMNS)
-    .where(_LIVE, events.c.seq > bindparam("after", type_=BigInteger), _OPEN.exists())
-    .order_by(events.c.seq)
-    .limit(bindparam("limit"))
-)
-
-
-def step(space_id: str, session_id: str, user_id: str, after: int, limit: int) -> Steps[list[Event] | None]:
-    """The first events with greater numbers, and nothing else of the session. None where there is no such session."""
-    at = {"space_id": space_id, "session_id": session_id, "user_id": user_id}
-    rows = yield _STEP, {**at, "after": after, "limit": limit}
-    if len(rows) < limit and not (yield _IS_THERE, at):
-        return None
-    texts = _Texts()
-    return [
-        Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at, key and text.decode(key))
-        for seq, body, type_, emitter_type, emitter_id, updated_at, key in rows
-    ]
-
-
 _TOKEN = bindparam("token", type_=BigInteger)
 _NOW = bindparam("now", type_=BigInteger)
 _THIS = and_(
