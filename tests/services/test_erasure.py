@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from threadkeep import clock
 from threadkeep.domain.event import EventDraft
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.session import SessionDraft
 from threadkeep.domain.space import SpaceDraft
-from threadkeep.errors import Invalid, NotFound
+from threadkeep.errors import BadRequest, Invalid, NotFound
 from threadkeep.services import erasure as service
 from threadkeep.services.container import Container
 from threadkeep.services.erasure import Erased
@@ -94,6 +95,23 @@ async def test_the_spaces_and_tokens_of_a_user_go(container: Container) -> None:
     assert kept in held
     with pytest.raises(NotFound):
         await container.spaces.get(principal, space)
+
+
+async def test_a_server_believes_what_it_knows_of_participants_for_ten_seconds(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    principal, space = await a_space(container, "operator")
+    session = await container.sessions.create(principal, space, SessionDraft(("bob", "ann")))
+    at = (principal, space, session.id)
+    await container.events.append(*at, [said("bob", "x")])
+
+    await container.erasure.erase("bob")
+
+    later = clock.now() + 10_000_001
+    monkeypatch.setattr(clock, "now", lambda: later)
+    with pytest.raises(BadRequest):
+        await container.events.append(*at, [said("bob", "y")])
+    assert len(await container.events.append(*at, [said("ann", "z")])) == 1
 
 
 async def test_nothing_is_appended_to_a_session_that_is_being_removed(
