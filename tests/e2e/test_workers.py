@@ -131,6 +131,17 @@ async def test_a_process_that_is_killed_is_replaced_and_nothing_acknowledged_is_
     assert await fleet.append(1) == [len(stored) + 1]
 
 
+async def test_all_are_replaced_one_after_the_other_when_asked_to(fleet: Fleet) -> None:
+    before = await fleet.until_whole()
+
+    fleet.server.signal(signal.SIGHUP)
+    async with asyncio.timeout(PATIENCE):
+        while before & await fleet.pids():
+            assert (await fleet.http.get("memory/")).status_code == 200
+
+    assert len(await fleet.until_whole()) == WORKERS
+
+
 async def test_all_stop_at_a_signal_and_answer_what_they_accepted(fleet: Fleet) -> None:
     batch = {"events": [{"body": {"content": "x" * 20_000}, "emitter": {"type": "agent"}}] * 100}
     posts = [asyncio.create_task(fleet.http.post(f"{fleet.events}batch/", json=batch)) for _ in range(8)]

@@ -75,14 +75,16 @@ class _Supervisor(Multiprocess):
         super().__init__(config, sockets)
         self._folder = folder
         self._patience = patience
+        self._pids: set[int] = set()
         self.was_asked_to_stop = False
 
     def keep_subprocess_alive(self) -> None:
-        before = {process.pid for process in self.processes}
+        """Called twice a second, and so also soon after workers were replaced at a SIGHUP."""
         super().keep_subprocess_alive()
-        for pid in before - {process.pid for process in self.processes}:
-            if pid is not None:
-                metrics.forget_process(pid, self._folder)
+        pids = {process.pid for process in self.processes if process.pid is not None}
+        for pid in self._pids - pids:
+            metrics.forget_process(pid, self._folder)
+        self._pids = pids
 
     def handle_int(self) -> None:
         self.was_asked_to_stop = True
