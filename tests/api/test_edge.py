@@ -167,6 +167,17 @@ async def test_the_openapi_document_names_every_route(http: httpx.AsyncClient, a
     assert references <= set(document["components"]["schemas"])
 
 
+async def test_the_document_says_which_routes_need_no_token(http: httpx.AsyncClient) -> None:
+    paths = (await http.get("openapi.json")).json()["paths"]
+
+    free = {path for path, methods in paths.items() if any(says.get("security") == [] for says in methods.values())}
+    assert free == {"/api/v2/version/"}
+    version = paths["/api/v2/version/"]["get"]
+    assert set(version["responses"]) == {"200", "413"}
+    assert version["parameters"] == []
+    assert "403" in paths["/api/v2/memory/"]["get"]["responses"]
+
+
 async def test_the_documentation_is_served_from_here(http: httpx.AsyncClient) -> None:
     page = await http.get("docs/")
     script = await http.get("docs/static/swagger-ui-bundle.js")
