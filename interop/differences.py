@@ -65,7 +65,6 @@ ALLOWED = (
     Difference("chat", f"{_BODY}/error", ABSENT, "the model is gone", _OPEN_CALL),
     Difference("chat", f"{_BODY}/team", ABSENT, "", _DECLARED),
     Difference("chat", f"{_BODY}/team", "", "research", _DECLARED),
-    Difference("chat", f"{_CALL}/cost", ABSENT, 0.0, _DECLARED),
     Difference("chat", "*/sessions/*/participants/0", "0" * 24, ANY, _HEALING),
 )
 
