@@ -24,8 +24,8 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.transport.in_process import InProcessTransport
 
-EXAMPLES = 30
-STEPS = 60
+EXAMPLES = 70
+STEPS = 25
 T = TypeVar("T")
 Caller = tuple[int, str]
 Which = tuple[bool, int]
@@ -66,7 +66,7 @@ class Calls(RuleBasedStateMachine):
         self.create_space((0, "alice"), {})
         for people in (["ann", "bob"], ["ann"]):
             self.create_session((0, "alice"), (True, 0), {"participants": people, "description": "//thread/t-1/"})
-            event = {"body": {"content": "hi"}, "emitter": {"type": "user", "id": "ann"}}
+            event = {"body": {"content": "hi"}, "emitter": {"type": "user", "id": "ann"}, "type": "message"}
             self.append_batch((1, "alice"), (True, 0), [event] * 3, 1)
 
     @precondition(lambda self: self.count_live()[0] < 3)
@@ -138,19 +138,12 @@ class Calls(RuleBasedStateMachine):
         cut: tuple[int, int] | None,
         key: str | None,
     ) -> None:
-        space, path = self.space(number)
+        space, _ = self.space(number)
         described = [session.fields["description"] for session in space.sessions if session.fields["description"]]
         if cut and described:
             # A piece of what is there, or was.
             needle = described[cut[0] % len(described)][cut[0] : cut[0] + cut[1]]
-        query = [("offset", offset), ("limit", limit), ("description", needle), ("deduplicationKey", key)]
-        self.ask(
-            caller,
-            "GET",
-            f"{path}sessions/",
-            lambda: self.model.list_sessions(caller[1], space, offset, limit, people, needle, key),
-            query=[*query, *(("participants", name) for name in people)],
-        )
+        self.search(caller, space, offset, limit, people, needle, key)
 
     @rule(caller=callers, number=numbers)
     def get_session(self, caller: Caller, number: Which) -> None:
@@ -173,6 +166,16 @@ class Calls(RuleBasedStateMachine):
             body=given,
             headers={} if expected is None else {"If-Match": form.format(expected)},
         )
+
+    @rule(number=numbers, description=drawn.descriptions, start=st.integers(0, 8))
+    def describe(self, number: Which, description: str | None, start: int) -> None:
+        """And look at once for a piece of it, in another case, and for what is a pattern to some engines."""
+        space, _, _ = self.session(number)
+        self.patch_session((0, "alice"), number, {"description": description}, 0, "{}")
+        self.patch_session((1, "alice"), number, {"description": "late"}, 1, "{}")
+        piece = (description or "late")[start:].swapcase()[:6]
+        for people, needle in (([], piece), (["ann"], piece), (["ann", "bob"], piece), ([], "_%_"), (["ann"], "_%_")):
+            self.search((1, "alice"), space, 0, 100, people, needle, None)
 
     @precondition(lambda self: self.count_live()[1] > 2)
     @rule(caller=callers, number=numbers)
@@ -209,7 +212,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule(caller=callers, number=numbers, event_type=drawn.event_types, offset=offsets, limit=sizes)
     def list_events(self, caller: Caller, number: Which, event_type: str | None, offset: int, limit: int) -> None:
-        space, session, path = self.session(number)
+        space, session, path = self.session(number, with_events=True)
         self.ask(
             *(caller, "GET", f"{path}events/"),
             lambda: self.model.list_events(caller[1], space, session, event_type, offset, limit),
@@ -218,16 +221,16 @@ class Calls(RuleBasedStateMachine):
 
     @rule(caller=callers, number=numbers, event_type=drawn.event_types, count=sizes)
     def last_events(self, caller: Caller, number: Which, event_type: str | None, count: int) -> None:
-        space, session, path = self.session(number)
+        space, session, path = self.session(number, with_events=True)
         self.ask(
             *(caller, "GET", f"{path}events/"),
             lambda: self.model.last_events(caller[1], space, session, event_type, count),
             query=[("eventType", event_type), ("lastN", count)],
         )
 
-    @rule(caller=callers, number=numbers, place=st.integers(-2, 4), given=drawn.changes, token=drawn.tokens)
+    @rule(caller=callers, number=numbers, place=drawn.places, given=drawn.changes, token=drawn.tokens)
     def patch_event(self, caller: Caller, number: Which, place: int, given: Json, token: str) -> None:
-        space, session, path = self.session(number)
+        space, session, path = self.session(number, with_events=True)
         change = self.change(session, place, given, token)
         self.ask(
             *(caller, "PATCH", f"{path}events/{change['sequenceId']}/"),
@@ -237,13 +240,17 @@ class Calls(RuleBasedStateMachine):
             learn=("createdAt",),
         )
 
-    @rule(
-        caller=callers,
-        number=numbers,
-        items=drawn.changed_events,
-    )
+    @rule(number=numbers, place=drawn.places, event_type=st.sampled_from(["message", "status"]))
+    def patch_type(self, number: Which, place: int, event_type: str) -> None:
+        """And look at once what lists by type make of it; of two changes with one stale token, nothing."""
+        self.patch_event((0, "alice"), number, place, {"type": event_type}, "right")
+        self.patch_batch((1, "alice"), number, [(0, {"type": "both"}, "right"), (1, {"type": "both"}, "stale")])
+        self.last_events((1, "alice"), number, event_type, 100)
+        self.list_events((0, "alice"), number, "message", 1, 2)
+
+    @rule(caller=callers, number=numbers, items=drawn.changed_events)
     def patch_batch(self, caller: Caller, number: Which, items: list[tuple[int, Json, str]]) -> None:
-        space, session, path = self.session(number)
+        space, session, path = self.session(number, with_events=True)
         batch = [self.change(session, *item) for item in items]
         self.ask(
             *(caller, "PATCH", f"{path}events/batch/"),
@@ -252,14 +259,31 @@ class Calls(RuleBasedStateMachine):
             learn=("createdAt",),
         )
 
-    @rule(caller=callers, number=numbers, place=st.integers(-1, 3))
+    @rule(caller=callers, number=numbers, place=drawn.places)
     def delete_event(self, caller: Caller, number: Which, place: int) -> None:
-        space, session, path = self.session(number)
-        of = len(session.events) - place
+        space, session, path = self.session(number, with_events=True)
+        of = self.number_of(session, place)
         self.ask(
             *(caller, "DELETE", f"{path}events/{of}/"),
             lambda: self.model.delete_event(caller[1], space, session, of),
             status=204,
+        )
+
+    def search(
+        self,
+        caller: Caller,
+        space: Space,
+        offset: int,
+        limit: int,
+        people: list[str],
+        needle: str | None,
+        key: str | None,
+    ) -> None:
+        query = [("offset", offset), ("limit", limit), ("description", needle), ("deduplicationKey", key)]
+        self.ask(
+            *(caller, "GET", f"memory/{space.fields['memorySpaceId']}/sessions/"),
+            lambda: self.model.list_sessions(caller[1], space, offset, limit, people, needle, key),
+            query=[*query, *(("participants", name) for name in people)],
         )
 
     def count_live(self) -> tuple[int, int]:
@@ -271,14 +295,23 @@ class Calls(RuleBasedStateMachine):
         found = _choose(self.model.spaces, [space.is_seen_by("alice") for space in self.model.spaces], number)
         return found, f"memory/{found.fields['memorySpaceId']}/"
 
-    def session(self, number: Which) -> tuple[Space, Session, str]:
+    def session(self, number: Which, *, with_events: bool = False) -> tuple[Space, Session, str]:
         all_ = [(space, session) for space in self.model.spaces for session in space.sessions]
-        space, session = _choose(all_, [session.live and space.is_seen_by("alice") for space, session in all_], number)
+        seen = [session.live and space.is_seen_by("alice") for space, session in all_]
+        if with_events:
+            filled = [is_seen and bool(session.of_type(None)) for is_seen, (_, session) in zip(seen, all_, strict=True)]
+            seen = filled if any(filled) else seen
+        space, session = _choose(all_, seen, number)
         return space, session, f"memory/{space.fields['memorySpaceId']}/sessions/{session.fields['id']}/"
 
+    @staticmethod
+    def number_of(session: Session, place: int) -> int:
+        there = session.of_type(None)
+        return int(there[-1 - place]["sequenceId"]) if 0 <= place < len(there) else len(session.events) - place
+
     def change(self, session: Session, place: int, given: Json, token: str) -> Json:
-        """A change to an event, counted from the newest, with a token that is as said."""
-        number = len(session.events) - place
+        """A change to an event, with a token that is as said."""
+        number = self.number_of(session, place)
         change = {"sequenceId": number, **given}
         if token == "none" or not 0 < number <= len(session.events):
             return change
