@@ -1,13 +1,14 @@
 """Fixtures: both engines, the services on them, the application, and a real server."""
 
 import asyncio
+import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import IO
 
 import httpx
 import pytest
@@ -70,7 +71,7 @@ def _fresh_database(request: pytest.FixtureRequest, folder: Path) -> str:
         return f"sqlite:///{path}"
     url: str = request.getfixturevalue("postgres_database")
     # Emptying takes a hundredth of the time that a copy of a template database takes.
-    asyncio.run(_administer(url, *[f"DELETE FROM {table.name}" for table in metadata.sorted_tables]))
+    asyncio.run(postgres.administer(url, ";".join(f"DELETE FROM {table.name}" for table in metadata.sorted_tables)))
     return url
 
 
@@ -137,17 +138,23 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parent.parent)
-        deadline = time.monotonic() + _SERVER_START
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise AssertionError(f"the server ended with {self._process.returncode}")
-            try:
-                httpx.get(f"{self.url}/api/v2/version/")
-            except httpx.TransportError:
-                continue
-            return
-        raise AssertionError(f"the server does not listen after {_SERVER_START} s")
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent)
+        try:
+            # Told when it listens, and so not asked again and again on the cores that it needs to start.
+            readable, _, _ = select.select([self._output], [], [], _SERVER_START)
+            if not readable:
+                raise AssertionError(f"the server does not listen after {_SERVER_START} s")
+            if not self._output.readline():
+                raise AssertionError(f"the server ended with {self._process.wait()}")
+            httpx.get(f"{self.url}/api/v2/version/", timeout=_SERVER_START)
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self._process.stdout is not None
+        return self._process.stdout
 
     @property
     def returncode(self) -> int | None:
@@ -158,6 +165,7 @@ class Server:
         """kill -9"""
         self._process.kill()
         self._process.wait()
+        self._output.close()
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -166,10 +174,10 @@ class Server:
         """Ask it to stop, as a service manager would."""
         self.signal(signal.SIGTERM)
         self._process.wait(_SERVER_START)
+        self._output.close()
 
     def restart(self) -> None:
-        if self._process.poll() is None:
-            self.kill()
+        self.kill()
         self.start()
 
 
@@ -181,14 +189,3 @@ def server(database: str) -> Iterator[Server]:
         yield running
     finally:
         running.kill()
-
-
-async def _administer(url: str, *statements: str) -> None:
-    import asyncpg
-
-    connection = await asyncpg.connect(url)
-    try:
-        for statement in statements:
-            await connection.execute(statement)
-    finally:
-        await connection.close()

@@ -70,5 +70,10 @@ def test_what_is_typed_wrong_is_told(filled: str, tmp_path: Path) -> None:
     assert "is there already" in run("export", "--database", filled, "--all", "--output", there).stderr
     assert "--resume goes on with the file" in run("export", "--database", filled, "--all", "--resume").stderr
     assert "no memory space 'x'" in run("export", "--database", filled, "--space", "x").stderr
+    somebody_elses = tmp_path / "notes.txt"
+    somebody_elses.write_text("do not lose this")
+    resumed = run("export", "--database", filled, "--all", "--output", somebody_elses, "--resume")
+    assert (resumed.exit_code, "no export that is known here" in resumed.stderr) == (1, True)
+    assert somebody_elses.read_text() == "do not lose this"
     foreign = run("import", "--database", filled, "--input", there)
     assert (foreign.exit_code, "UTF-8" in foreign.stderr) == (1, True)

@@ -199,10 +199,31 @@ async def test_a_key_that_is_taken_here_is_named(container: Container, other: Co
         await other.transfer.bring(lines)
 
 
+@pytest.mark.parametrize("lines", [["hello"], ['{"a":1}\n'], ['{"format":"threadkeep","version":1}\n', "{}\n"]])
+def test_what_is_no_export_is_not_gone_on_with(lines: list[str]) -> None:
+    with pytest.raises(Invalid, match=r"Line \d: "):
+        transfer.last_whole(lines)
+
+
+async def test_two_sessions_whose_ids_end_alike_are_told_apart_on_sqlite(
+    container: Container, other: Container
+) -> None:
+    """Ids that are made here never do; the file's may, and its sessions are to be found all the same."""
+    _, _, (first, second, _) = await filled(container)
+    lines = [line.replace(second, second[:19] + first[19:]) for line in await exported(container)]
+
+    with pytest.raises(Invalid, match=r"Line \d+: the id of the session ends like that of another one here"):
+        await other.transfer.bring(lines)
+
+
 def test_how_far_a_stopped_export_came() -> None:
     lines = ['{"format":"threadkeep","version":1}\n']
-    end = '{"end":{"space_id":"a","session_id":"b","events":0}}\n'
+    space, session = "01890000-0000-7000-8000-00000000000a", "01890000-0000-7000-8000-00000000000b"
+    end = f'{{"end":{{"space_id":"{space}","session_id":"{session}","events":0}}}}\n'
+    stopped = transfer.Stopped(space, session)
 
+    assert transfer.last_whole([]) == (None, 0, False)
+    assert transfer.last_whole(['{"format":"thr']) == (None, 0, False)
     assert transfer.last_whole(lines) == (None, 0, False)
-    assert transfer.last_whole([*lines, end, '{"session":']) == (transfer.Stopped("a", "b"), 2, False)
-    assert transfer.last_whole([*lines, end, '{"done":{}}\n']) == (transfer.Stopped("a", "b"), 3, True)
+    assert transfer.last_whole([*lines, end, '{"session":']) == (stopped, 2, False)
+    assert transfer.last_whole([*lines, end, '{"done":{}}\n']) == (stopped, 3, True)

@@ -1,11 +1,12 @@
 """`threadkeep export` and `threadkeep import`"""
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -63,7 +64,7 @@ async def _export(
     behind, written = (None, 0) if output is None or not resume else _cut(output)
     total = await services.transfer.count(space, participant)
     with (
-        _opened(output, "a") if output is not None else contextlib.nullcontext(sys.stdout) as file,
+        _opened(output, "a") as file,
         _bar(total, "Exporting") as bar,
     ):
         bar.update(written)
@@ -75,7 +76,7 @@ async def _export(
 async def _import(services: Container, source: Path | None, user: str | None) -> None:
     total = None if source is None else _sessions_in(source)
     with (
-        _opened(source, "r") if source is not None else contextlib.nullcontext(sys.stdin) as file,
+        _opened(source, "r") as file,
         _bar(total, "Importing") as bar,
     ):
         moved = await services.transfer.bring(file, user, lambda: bar.update(1))
@@ -111,10 +112,17 @@ def _sessions_in(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, mode: str) -> Iterator[TextIO]:
+def _opened(path: Path | None, mode: str) -> Iterator[TextIO]:
+    """The file, or the standard stream of the direction, in UTF-8 whatever the terminal speaks."""
+    if path is None:
+        stream = sys.stdin if mode == "r" else sys.stdout
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+        yield stream
+        return
     try:
-        with path.open(mode, encoding="utf-8", newline="\n") as file:
-            yield file  # type: ignore[misc]
+        with cast(TextIO, path.open(mode, encoding="utf-8", newline="\n")) as file:
+            yield file
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{path} is no UTF-8 text: {error}") from error
     except OSError as error:

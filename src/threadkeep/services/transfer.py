@@ -4,6 +4,7 @@ The first line names the format, the last one says that nothing is missing. Betw
 sessions, and each session by its runs, its jobs and its events, with a line `end` that says that it is whole.
 """
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -163,7 +164,7 @@ class Transfer:
     async def _put_space(
         self, value: Fields, owners: dict[str, tuple[str, str]], user: str | None, number: int
     ) -> None:
-        owner = next((found for found in [owners.get(value["user_id"])] if found), None)
+        owner = owners.get(value["user_id"])
         if user is not None:
             named = {"user_id": ids.new_user_id(), "tenant_id": value["tenant_id"], "created_at": value["created_at"]}
             owner = await self._database.write(partial(transfer.put_user, {**named, "name": text.encode(user)}))
@@ -207,7 +208,8 @@ class Transfer:
                 await self._write_events(space_id, current)
 
     async def _finish(self, space_id: str, current: _Session, value: Fields, number: int) -> None:
-        if value.get("session_id") != current.fields["session_id"] or value.get("events") != current.count:
+        _check("end", value, number)
+        if value["session_id"] != current.fields["session_id"] or value["events"] != current.count:
             raise _bad(number, f"events are missing: there are {current.count} of the session of line {current.line}")
         if current.is_wanted:
             await self._write_events(space_id, current)
@@ -226,17 +228,25 @@ class Transfer:
 
 
 def last_whole(lines: Iterable[str]) -> tuple[Stopped | None, int, bool]:
-    """How far an export came that was stopped: its last whole session, the lines to keep, and whether it is done."""
-    stopped, keep = None, 0
-    for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):
-            break
-        kind, value = next(iter(json.loads(line).items()))
+    """How far an export came that was stopped: its last whole session, the lines to keep, and whether it is done.
+
+    Raises Invalid where the lines are no export's: they are somebody else's, and not to be written over.
+    """
+    stopped, keep, done = None, 0, False
+    rest = iter(lines)
+    first = next(rest, "")
+    if not _line(FORMAT).startswith(first):
+        raise _unknown()
+    # What was cut off in the middle of a line is the end of it.
+    whole = itertools.takewhile(lambda line: line.endswith("\n"), itertools.chain([first], rest))
+    for number, kind, value in _read(whole):
+        done = kind == "done"
         if kind == "end":
-            stopped, keep = Stopped(value["space_id"], value["session_id"]), number
-        elif kind == "done":
-            return stopped, number, True
-    return stopped, keep, False
+            _check("end", value, number)
+            stopped = Stopped(value["space_id"], value["session_id"])
+        if kind in ("end", "done"):
+            keep = number
+    return stopped, keep, done
 
 
 def _read(lines: Iterable[str]) -> Iterator[tuple[int, str, Any]]:
@@ -247,7 +257,7 @@ def _read(lines: Iterable[str]) -> Iterator[tuple[int, str, Any]]:
             found = _object(number, line)
             if number == 1:
                 if found != FORMAT:
-                    raise _bad(1, f"this is no export that is known here; one begins with {_line(FORMAT).strip()}")
+                    raise _unknown()
                 continue
             if len(found) != 1:
                 raise _bad(number, "a line is an object with one key")
@@ -285,16 +295,19 @@ def _are_strategies(kept: str) -> bool:
 
 
 def _check(kind: str, value: Fields, number: int) -> None:
-    problem = transfer.wrong_with(kind, value)
-    for name in ("space_id", "session_id"):
-        if not problem and name in value and not ids.is_id(value[name]):
-            problem = f"{name!r} is no id"
-    if problem:
+    if problem := transfer.wrong_with(kind, value):
         raise _bad(number, problem)
+    for name in ("space_id", "session_id"):
+        if name in value and not ids.is_id(value[name]):
+            raise _bad(number, f"{name!r} is no id")
 
 
 def _bad(number: int, problem: str) -> Invalid:
     return Invalid(f"Line {number}: {problem}")
+
+
+def _unknown() -> Invalid:
+    return _bad(1, f"this is no export that is known here; one begins with {_line(FORMAT).strip()}")
 
 
 def _line(value: dict[str, Any]) -> str:

@@ -10,15 +10,16 @@ from functools import cache
 from types import EllipsisType
 from typing import Any
 
-from sqlalchemy import Column, case, literal_column, null, or_, select, update
+from sqlalchemy import Column, case, literal_column, null, or_, update
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventDraft
 from threadkeep.domain.job import LIFECYCLE
 from threadkeep.storage import event_keys, jobs, text
 from threadkeep.storage.event_keys import Taken
+from threadkeep.storage.spaces import is_theirs
 from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat, wanted_values
-from threadkeep.storage.tables import events, participants, session_counters, spaces
+from threadkeep.storage.tables import events, participants, session_counters
 from threadkeep.telemetry import metrics
 
 LISTED_LAG = 1_000_000
@@ -68,20 +69,10 @@ def _advance(size: int) -> Statement:
         size, {"space": Text, "session": Text, "owner": Text, "n": BigInteger, "at": BigInteger, "type": Text}
     )
     counters = session_counters.c
-    space_is_theirs = (
-        select(literal_column("1"))
-        .select_from(spaces)
-        .where(
-            spaces.c.space_id == wanted.c.space,
-            spaces.c.user_id == wanted.c.owner,
-            spaces.c.deleted_at.is_(None),
-        )
-        .exists()
-    )
     lag = literal_column(str(LISTED_LAG), BigInteger)
     return Statement(
         update(session_counters)
-        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, space_is_theirs)
+        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, is_theirs(wanted))
         .values(
             last_seq=counters.last_seq + wanted.c.n,
             event_count=counters.event_count + wanted.c.n,

@@ -8,6 +8,7 @@ import json
 from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, select, tuple_, update
 from sqlalchemy.types import BigInteger, Text
 
+from threadkeep.domain import limits
 from threadkeep.storage import purge, text
 from threadkeep.storage import sessions as stored_sessions
 from threadkeep.storage.statement import Contains, Statement, Steps, like_pattern
@@ -127,7 +128,7 @@ def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], 
     at = {"at_space": space_id, "at_session": session_id}
     kept = text.encode(person)
     edge = yield _EDGE, {**at, "person": kept, "limit": limit}
-    gone = yield _REMOVE_EVENTS, {**at, "person": kept, "edge": edge[0][0] if edge else 2**63 - 1}
+    gone = yield _REMOVE_EVENTS, {**at, "person": kept, "edge": edge[0][0] if edge else limits.INTEGER}
     yield _COUNT_DOWN, {**at, "gone": sum(deleted_at is None for (deleted_at,) in gone)}
     if edge:
         return len(gone), False

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from sqlalchemy import literal_column, select, update
+from sqlalchemy import select, update
 from sqlalchemy.types import Text
 
+from threadkeep.storage.spaces import is_theirs
 from threadkeep.storage.statement import Statement, Steps, chunks, flat, wanted_values
-from threadkeep.storage.tables import events, session_counters, spaces
+from threadkeep.storage.tables import events, session_counters
 
 SIZES = (64, 16, 4, 1)
 """Few sizes, since keys are rare."""
@@ -38,19 +39,9 @@ def lock(size: int) -> Statement:
     """
     wanted = wanted_values(size, {"space": Text, "session": Text, "owner": Text})
     counters = session_counters.c
-    space_is_theirs = (
-        select(literal_column("1"))
-        .select_from(spaces)
-        .where(
-            spaces.c.space_id == wanted.c.space,
-            spaces.c.user_id == wanted.c.owner,
-            spaces.c.deleted_at.is_(None),
-        )
-        .exists()
-    )
     return Statement(
         update(session_counters)
-        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, space_is_theirs)
+        .where(counters.space_id == wanted.c.space, counters.session_id == wanted.c.session, is_theirs(wanted))
         .values(last_seq=counters.last_seq)
         .returning(counters.space_id, counters.session_id)
     )

@@ -27,6 +27,7 @@ _ADD = Statement(
     insert(_index).values({name: bindparam(name) for name in ("rowid", "session_id", "description")}), only="sqlite"
 )
 _REMOVE = Statement(delete(_index).where(_index.c.rowid == bindparam("number")), only="sqlite")
+_TAKEN = Statement(select(_index.c.session_id).where(_index.c.rowid == bindparam("number")), only="sqlite")
 _COUNT = Statement(
     select(func.count()).select_from(
         select(literal_column("1")).select_from(_index).where(_MATCHES).limit(_MOST + 1).subquery("some")
@@ -70,6 +71,11 @@ def add(session_id: str, folded: str | None) -> Steps[None]:
 
 def remove(session_id: str) -> Steps[None]:
     yield _REMOVE, {"number": index_number(session_id)}
+
+
+def is_taken(session_id: str) -> Steps[bool]:
+    """Whether another session has the number that this one would have. Ids that are made here share none."""
+    return bool((yield _TAKEN, {"number": index_number(session_id)}))
 
 
 def are_few(needle: str) -> Steps[bool]:

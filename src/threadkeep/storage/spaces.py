@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, select, update
+from sqlalchemy import CTE, ColumnElement, and_, bindparam, case, func, literal_column, select, update
 
 from threadkeep.domain.space import Space
 from threadkeep.storage import text
@@ -63,6 +63,16 @@ _DELETE = Statement(
     .values(deleted_at=bindparam("now"), live_key=None)
     .returning(spaces.c.space_id)
 )
+
+
+def is_theirs(wanted: CTE) -> ColumnElement[bool]:
+    """Whether the space of a wanted row is there and belongs to its owner, in a statement about many of them."""
+    return (
+        select(literal_column("1"))
+        .select_from(spaces)
+        .where(spaces.c.space_id == wanted.c.space, spaces.c.user_id == wanted.c.owner, spaces.c.deleted_at.is_(None))
+        .exists()
+    )
 
 
 def create(space: Space) -> Steps[str | None]:

@@ -31,7 +31,8 @@ SESSION = [*_columns(sessions, "space_id", "description_folded", "live_key", "de
 EVENT = _columns(events, *_PLACE, "deleted_at")
 RUN = _columns(runs, *_PLACE, "active_session", "lease_until")
 JOB = _columns(jobs, *_PLACE, "bucket", "claimed_by", "claimed_until", "attempts")
-KINDS = {"user": USER, "space": SPACE, "session": SESSION, "event": EVENT, "run": RUN, "job": JOB}
+END = [sessions.c.space_id, sessions.c.session_id, Column("events", BigInteger, nullable=False)]
+KINDS = {"user": USER, "space": SPACE, "session": SESSION, "event": EVENT, "run": RUN, "job": JOB, "end": END}
 """What a file holds, and the columns of each."""
 
 _LIMIT = bindparam("limit", type_=BigInteger)
@@ -175,6 +176,8 @@ def begin_session(space_id: str, fields: Fields) -> Steps[bool | str]:
     at = {"space_id": space_id, "session_id": fields["session_id"]}
     if (yield _SESSION_THERE, at):
         return False
+    if (yield from search.is_taken(fields["session_id"])):
+        return "the id of the session ends like that of another one here"
     key = fields["deduplication_key"]
     if key is not None and (held := (yield _HOLDER, {"space_id": space_id, "key": key})):
         return f"the deduplication key {text.decode(key)!r} is that of the session {held[0][0]} here"

@@ -40,19 +40,20 @@ def running() -> Iterator[str]:
 def new_database(server: str) -> Iterator[str]:
     """The URL of a new and empty database on a server; it is dropped in the end."""
     name = f"threadkeep_test_{uuid.uuid4().hex[:12]}"
-    asyncio.run(_administer(server, f"CREATE DATABASE {name}"))
+    asyncio.run(administer(server, f"CREATE DATABASE {name}"))
     try:
         yield _with_name(server, name)
     finally:
-        asyncio.run(_administer(server, f"DROP DATABASE {name} WITH (FORCE)"))
+        asyncio.run(administer(server, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-async def _administer(url: str, statement: str) -> None:
+async def administer(url: str, statements: str) -> None:
+    """Run statements, with semicolons between."""
     import asyncpg
 
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(statement)
+        await connection.execute(statements)
     finally:
         await connection.close()
 
