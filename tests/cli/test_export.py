@@ -1,6 +1,8 @@
 """`threadkeep export` and `threadkeep import`, as an operator types them: a backup, and a restore from it."""
 
 import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from threadkeep.domain.event import EventDraft
 from threadkeep.domain.session import SessionDraft
 from threadkeep.domain.space import SpaceDraft
 from threadkeep.services.container import Container
+from threadkeep.services.sessions import Filters
 from threadkeep.settings import Settings
 
 
@@ -20,6 +23,11 @@ def run(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def filled(database: str) -> str:
+    fill(database)
+    return database
+
+
+def fill(database: str) -> None:
     async def work() -> None:
         container = await Container.open(Settings(database=database))
         principal = await container.tokens.local_principal("operator")
@@ -31,7 +39,6 @@ def filled(database: str) -> str:
         await container.close()
 
     asyncio.run(work())
-    return database
 
 
 def test_a_backup_is_restored_into_an_empty_database(filled: str, tmp_path: Path) -> None:
@@ -47,6 +54,30 @@ def test_a_backup_is_restored_into_an_empty_database(filled: str, tmp_path: Path
     assert run("export", "--database", restored, "--all", "--output", again).exit_code == 0
     assert again.read_text() == backup.read_text()
     assert run("export", "--database", restored, "--all").stdout == backup.read_text()
+
+
+def test_a_copy_by_vacuum_holds_the_same_and_is_searched(tmp_path: Path, sqlite_template: Path) -> None:
+    path, copy = tmp_path / "threadkeep.db", tmp_path / "copy.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    fill(f"sqlite:///{path}")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        # Row numbers are given out anew: were the search to go by them, it would find other sessions.
+        connection.execute("DELETE FROM sessions WHERE description = '//thread/0/'")
+        connection.commit()
+        connection.execute(f"VACUUM INTO '{copy}'")
+
+    async def found() -> list[str | None]:
+        container = await Container.open(Settings(database=f"sqlite:///{copy}"))
+        principal = await container.tokens.local_principal("operator")
+        (space,), _ = await container.spaces.page(principal)
+        sessions, _ = await container.sessions.page(principal, space.id, Filters(needle="//thread/2/"))
+        await container.close()
+        return [session.description for session in sessions]
+
+    assert asyncio.run(found()) == ["//thread/2/"]
+    exports = [run("export", "--database", f"sqlite:///{each}", "--all").stdout for each in (path, copy)]
+    assert exports[0] == exports[1]
+    assert exports[0].count('"end"') == 2
 
 
 def test_an_export_that_was_stopped_goes_on(filled: str, tmp_path: Path) -> None:
