@@ -16,6 +16,8 @@
     ├── TooLarge                         the request is over the body limit
     ├── RateLimited                      too many requests; carries the seconds to wait
     ├── Unavailable                      the store gives no answer; trying again later may help
+    ├── ModelFailed                      a language model or an embedder gave no answer, or none that can be used
+    │   └── AddressRefused               the operator does not let models be asked at that address
     ├── LeaseLost                        the job is no longer this worker's
     ├── MissingExtra                     an optional part is not installed; names the install line
     └── ClientError                      the service refused a call of the synchronous SDK (4xx)
@@ -138,6 +140,26 @@ class RateLimited(ThreadkeepError):
 
 class Unavailable(ThreadkeepError):
     """The store gives no answer now."""
+
+
+class ModelFailed(ThreadkeepError):
+    """A language model or an embedder gave no answer, or none that can be used.
+
+    `retry_after` is how many seconds its endpoint wants to be left alone, where it said so.
+    `is_final` says that asking the same again is of no use: the key is wrong, or there is no such model.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.is_final = is_final
+
+
+class AddressRefused(ModelFailed):
+    """The operator does not let models be asked at that address."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_final=True)
 
 
 class LeaseLost(ThreadkeepError):
