@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,6 +11,8 @@ from threadkeep.api import halves
 from threadkeep.errors import Invalid
 
 T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder()
 
 _PLACE = re.compile(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]")
 _FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
@@ -63,6 +65,14 @@ def dump(value: Any) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         return _dump_escaped(value).encode()
+
+
+def dump_lines(values: Sequence[Any]) -> bytes:
+    """The values as JSON, a line each. What they hold raw must have no line break in it."""
+    try:
+        return _ENCODER.encode_lines(values)
+    except UnicodeEncodeError:
+        return b"".join(dump(value) + b"\n" for value in values)
 
 
 def _dump_escaped(value: Any) -> str:

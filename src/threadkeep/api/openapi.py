@@ -6,7 +6,7 @@ import msgspec
 
 from threadkeep.api import constraints, schemas
 from threadkeep.api.idempotency import REPLAYED
-from threadkeep.api.routing import Operation
+from threadkeep.api.routing import LINES, Operation
 
 _REF = "#/components/schemas/{name}"
 _REASONS = {
@@ -150,7 +150,9 @@ def _answers(operation: Operation) -> dict[str, Any]:
     done: dict[str, Any] = {"description": "Done", "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}}}
     if operation.method == "POST":
         done["headers"][REPLAYED] = {"description": "This is the first answer, once more.", "schema": {"const": "true"}}
-    if gives is not None:
+    if operation.lines:
+        done["content"] = {LINES: {"schema": {"type": "string", "description": f"A line each: {gives.__name__}"}}}
+    elif gives is not None:
         done["content"] = _json(_schema(gives))
     answers = {str(operation.status): done}
     for status in sorted({*operation.fails, *(_ALWAYS if operation.needs_token else _WITHOUT_TOKEN)}):
@@ -165,7 +167,13 @@ def _answers(operation: Operation) -> dict[str, Any]:
 def _noun(path: str) -> str:
     if path.endswith("/version/"):
         return "Version"
-    return "Events" if "/events/" in path else "Sessions" if "/sessions/" in path else "Memory spaces"
+    return (
+        "Events"
+        if "/events/" in path or path.endswith("/history/")
+        else "Sessions"
+        if "/sessions/" in path
+        else "Memory spaces"
+    )
 
 
 def _schema(kind: Any) -> dict[str, Any]:

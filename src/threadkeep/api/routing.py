@@ -27,6 +27,7 @@ from threadkeep.services.container import Container
 from threadkeep.services.idempotency import Answered, Once
 
 T = TypeVar("T")
+LINES = "application/x-ndjson"
 _NOBODY = Principal("", "", scopes=frozenset())
 
 
@@ -103,6 +104,7 @@ class Operation:
     headers: tuple[Header, ...] = ()
     fails: tuple[int, ...] = ()
     page: bool = False
+    lines: bool = False
     needs_token: bool = True
 
 

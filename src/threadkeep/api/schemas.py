@@ -330,6 +330,14 @@ def event_out(event: Event) -> EventOut:
     )
 
 
+def event_line(event: Event) -> EventOut:
+    """An event without line breaks. A JSON text has them between its parts only, where a space is as good."""
+    shown = event_out(event)
+    if "\n" in event.body or "\r" in event.body:
+        shown.body = Raw(event.body.replace("\n", " ").replace("\r", " ").encode())
+    return shown
+
+
 def _body(raw: Raw, reader: Reader, loc: tuple[str | int, ...]) -> tuple[str, str | None]:
     """A body as text, and its content. Raises Invalid where it is no object or its content no string."""
     try:

@@ -1,6 +1,7 @@
 """What can be done with events."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 from threadkeep import clock
 from threadkeep.domain import event, limits
@@ -20,6 +21,8 @@ _KNOWN_US = 10_000_000
 _UNKNOWN: tuple[tuple[str, ...], int] = ((), 0)
 _FEW = 20
 """Events that are looked up on the spot; a page of more may take long."""
+_STEP = 500
+"""Events of a history that are read at once."""
 _ROW_BYTES = 200
 """What an event's row takes besides its body, roughly."""
 
@@ -126,6 +129,32 @@ class Events:
         if found is None:
             raise no_session(session_id)
         return found
+
+    async def history(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        *,
+        after: int = 0,
+        event_type: str | None = None,
+    ) -> AsyncGenerator[list[Event], None]:
+        """All events with numbers greater than `after`, in order and in steps; what is appended meanwhile is among them.
+
+        Each step costs the same wherever it is. Only the last one may be empty.
+        Raises Invalid, NotFound; the latter also where the session is deleted meanwhile.
+        """
+        limits.check_range(after, 0, limits.INTEGER, "after")
+        check_ids(space_id, session_id)
+        while True:
+            at = (space_id, session_id, principal.user_id, event_type, after, _STEP)
+            step = await self._database.scan(partial(events.some_after, *at))
+            if step is None:
+                raise no_session(session_id)
+            yield step
+            if len(step) < _STEP:
+                return
+            after = step[-1].sequence_id
 
     async def last(
         self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None

@@ -36,6 +36,8 @@ EVENT_COLUMNS = (
     events.c.updated_at,
     events.c.deduplication_key,
 )
+_EMITTER_TYPE = 3
+"""Where EVENT_COLUMNS has it."""
 _LIVE = and_(
     events.c.space_id == bindparam("space_id"),
     events.c.session_id == bindparam("session_id"),
@@ -64,7 +66,7 @@ _OFFSET_PAGE_FROM_END = Statement(
 def _window(of_type: bool, backwards: bool) -> Statement:
     """Events after a number, or before one downwards, and what the session row says, in one statement.
 
-    The row of the session has 0 in front and is missing where there is no such session; those of events have 1.
+    The row of the session has no emitter's type, which every event has; it is missing where there is no such session.
     """
     inner = select(*EVENT_COLUMNS).where(_LIVE).limit(bindparam("limit"))
     if of_type:
@@ -77,13 +79,12 @@ def _window(of_type: bool, backwards: bool) -> Statement:
     no_text = cast(null(), Text)
     session = (
         select(
-            literal_column("0"),
-            session_counters.c.event_count,
+            session_counters.c.last_seq,
             no_text,
             session_counters.c.sole_type,
             no_text,
             no_text,
-            session_counters.c.last_seq,
+            session_counters.c.event_count,
             no_text,
         )
         .join(spaces, spaces.c.space_id == session_counters.c.space_id)
@@ -94,7 +95,7 @@ def _window(of_type: bool, backwards: bool) -> Statement:
             spaces.c.deleted_at.is_(None),
         )
     )
-    return Statement(union_all(session, select(literal_column("1"), *window.c)))
+    return Statement(union_all(session, select(*window.c)))
 
 
 def page(
@@ -132,6 +133,16 @@ def page_after(
 ) -> Steps[tuple[list[Event], int] | None]:
     """The first events with greater numbers, and the number of all that match. None where there is no such session."""
     return (yield from _beside(space_id, session_id, user_id, event_type, after, limit, backwards=False))
+
+
+def some_after(
+    space_id: str, session_id: str, user_id: str, event_type: str | None, after: int, limit: int
+) -> Steps[list[Event] | None]:
+    """As `page_after`, but nothing is counted, which would be a walk where types are mixed."""
+    values = {**_at(space_id, session_id, event_type), "user_id": user_id, "edge": after, "limit": limit}
+    rows = yield _window(event_type is not None, False), values
+    facts, found = _split(rows)
+    return None if facts is None else found
 
 
 def page_back(
@@ -292,22 +303,16 @@ def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any
 
 def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Event]]:
     """What the session says (the number of its events, its last number, their one type), and the events in order."""
-    at = next((index for index, row in enumerate(rows) if not row[0]), None)
+    at = next((index for index, row in enumerate(rows) if row[_EMITTER_TYPE] is None), None)
     if at is None:
         return None, []
-    _, count, _, sole_type, _, _, last_seq, _ = rows.pop(at)
-    texts = _Texts()
-    found = [
-        Event(seq, body, texts[type_], emitter_type, texts[emitter_id], updated_at, key and text.decode(key))
-        for _, seq, body, type_, emitter_type, emitter_id, updated_at, key in rows
-    ]
+    last_seq, _, sole_type, _, _, count, _ = rows.pop(at)
+    found = [Event(*row) for row in rows] if _are_plain(rows) else [to_event(row) for row in rows]
     found.sort(key=attrgetter("sequence_id"))
     return (count, last_seq, sole_type), found
 
 
-class _Texts(dict[str | None, str | None]):
-    """Texts by what is kept of them. Types and emitters are few and come again and again."""
-
-    def __missing__(self, kept: str | None) -> str | None:
-        self[kept] = found = text.decode_optional(kept)
-        return found
+def _are_plain(rows: list[Row]) -> bool:
+    """Whether what is kept of them is the text that came, as it nearly always is: then nothing is to be decoded."""
+    kept = {row[2] for row in rows} | {row[4] for row in rows} | {row[6] for row in rows}
+    return all(each is None or each.isascii() for each in kept)

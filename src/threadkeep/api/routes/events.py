@@ -1,11 +1,15 @@
 """Events."""
 
-from starlette.responses import Response
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from starlette.responses import Response, StreamingResponse
 
 from threadkeep.api import schemas
 from threadkeep.api.constraints import TIMESTAMP
 from threadkeep.api.errors import json_response
-from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, OFFSET, Call, Operation, Query, parse_integer
+from threadkeep.api.json import dump_lines
+from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, LINES, OFFSET, Call, Operation, Query, parse_integer
 from threadkeep.domain import limits
 from threadkeep.domain.event import Event
 from threadkeep.errors import Invalid
@@ -47,6 +51,21 @@ async def _list(call: Call) -> Response:
     return json_response(schemas.page_out(list(map(schemas.event_out, found)), total, offset, limit))
 
 
+async def _history(call: Call) -> Response:
+    at = (call.principal, call.space_id, call.session_id)
+    steps = call.services.events.history(*at, after=call.integer("after", 0), event_type=call.query("eventType"))
+    # Read before the answer begins: what is refused can then still be said.
+    first = await anext(steps)
+    return StreamingResponse(_lines(first, steps), media_type=LINES)
+
+
+async def _lines(first: list[Event], rest: AsyncGenerator[list[Event], None]) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield dump_lines(list(map(schemas.event_line, first)))
+        async for step in rest:
+            yield dump_lines(list(map(schemas.event_line, step)))
+
+
 async def _patch(call: Call) -> Response:
     token = call.query("createdAt")
     change = schemas.event_change(call.body, call.reader, _sequence_id(call), None)
@@ -86,9 +105,12 @@ def _sequence_id(call: Call) -> int:
     return parse_integer(str(call.request.path_params["sequence_id"]), "path", "sequenceId")
 
 
-_ALL = "/memory/{space_id}/sessions/{session_id}/events/"
+_SESSION = "/memory/{space_id}/sessions/{session_id}/"
+_ALL = _SESSION + "events/"
 _BATCH = _ALL + "batch/"
 _THIS = _ALL + "{sequence_id}/"
+_AFTER = {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}
+_EVENT_TYPE = Query("eventType", {"type": "string"}, "Only events of exactly this type.")
 
 OPERATIONS = [
     Operation(
@@ -118,13 +140,23 @@ OPERATIONS = [
             ),
             Query(
                 "after",
-                {"type": "integer", "minimum": 0, "maximum": limits.INTEGER},
+                _AFTER,
                 "Only events with a greater sequenceId; not together with offset or lastN.",
             ),
-            Query("eventType", {"type": "string"}, "Only events of exactly this type."),
+            _EVENT_TYPE,
         ),
         fails=(404,),
         page=True,
+    ),
+    Operation(
+        "GET",
+        _SESSION + "history/",
+        "Read all events in their order",
+        _history,
+        gives=schemas.EventOut,
+        query=(Query("after", _AFTER, "Only events with a greater sequenceId."), _EVENT_TYPE),
+        fails=(404,),
+        lines=True,
     ),
     Operation(
         "POST",
