@@ -120,9 +120,25 @@ events = Table(
     Column("deleted_at", BigInteger),
     # NULL where none was given, and again when the event is deleted: that frees the key.
     Column("deduplication_key", Text),
+    # A JSON list, or NULL where there are none, and again when the event is deleted. `event_lookup_keys` is its index.
+    Column("lookup_keys", Text),
     # Partial: an event without a key costs the index nothing.
     _partial("uq_events_deduplication_key", "deduplication_key", "space_id", "session_id", unique=True),
     _deleted("events"),
+)
+
+# Which event of a space is found by a key: one for each type of events ('' is none). Rows of a session that is deleted
+# stay until it is purged, and count for nothing.
+event_lookup_keys = Table(
+    "event_lookup_keys",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("type", Text, primary_key=True),
+    Column("lookup_key", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Index("ix_event_lookup_keys_event", "space_id", "session_id", "seq"),
+    sqlite_with_rowid=False,
 )
 
 # Work that waits for its time: one row for each kind of work on a session, held by a worker under a lease.

@@ -11,6 +11,17 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "event_lookup_keys",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
+        sa.Column("lookup_key", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "type", "lookup_key", name=op.f("pk_event_lookup_keys")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_event_lookup_keys_event", "event_lookup_keys", ["space_id", "session_id", "seq"], unique=False)
+    op.create_table(
         "events",
         sa.Column("space_id", sa.Text(), nullable=False),
         sa.Column("session_id", sa.Text(), nullable=False),
@@ -23,6 +34,7 @@ def upgrade() -> None:
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.Column("deduplication_key", sa.Text(), nullable=True),
+        sa.Column("lookup_keys", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("space_id", "session_id", "seq", name=op.f("pk_events")),
     )
     op.create_index(
