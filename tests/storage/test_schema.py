@@ -18,7 +18,13 @@ from threadkeep.storage.tables import metadata
 async def test_migrating_an_empty_database_gives_the_tables(database: str) -> None:
     def compare(connection: Connection) -> list[Any]:
         # What each engine searches with is its own, and not in the tables that they share.
-        options = {"include_name": lambda name, kind, parents: "search" not in str(name) and "trigram" not in str(name)}
+        def is_shared(name: object) -> bool:
+            return "search" not in str(name) and "trigram" not in str(name)
+
+        options = {
+            "include_name": lambda name, kind, parents: is_shared(name),
+            "include_object": lambda item, name, kind, reflected, other: is_shared(name),
+        }
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
     assert await migrate._connected(database, compare) == []

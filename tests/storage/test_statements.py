@@ -34,6 +34,7 @@ ACROSS_SPACES = {
     "purge._ANSWERS": "answers that were kept long enough",
     "transfer._SPACES": "all spaces, or one, on their way out",
     "transfer._SPACE_HOLDER": "a user's spaces: the key is unique among them",
+    "memory_search._TAKEN": "the numbers of SQLite's full-text table, which all spaces share",
     "erasure._SESSIONS": "a person's sessions, wherever they are",
     "erasure._OWN_SPACES": "a user's spaces",
     "erasure._REMOVE_OWN_ANSWERS": "what a user was answered, wherever it is",

@@ -24,6 +24,19 @@ CONTENT = 1_000_000
 BODY_BYTES = 4 * 1024 * 1024
 """Bytes of one event's body, as UTF-8 JSON."""
 BATCH = 200
+MEMORY_TEXT = 20_000
+"""Characters of a memory."""
+SCOPE_ID = 256
+"""Characters of an id in the scope of a memory."""
+CATEGORIES = 50
+CATEGORY = 100
+MEMORY_BATCH = 1_000
+"""Memories that one request changes."""
+MEMORY_PAGE = 200
+MEMORIES_FOUND = 1_000
+"""Memories that one search gives."""
+QUERY = 20_000
+"""Characters that a search looks for."""
 PAGE = 100
 NEEDLE = 3
 REQUEST_BYTES = 16 * 1024 * 1024

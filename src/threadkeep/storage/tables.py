@@ -6,7 +6,7 @@ Times are microseconds since 1970. JSON is kept as the text that came.
 `live_key` holds the deduplication key while the row lives and NULL afterwards: that frees the key.
 """
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, Table, Text, text
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"},
@@ -125,6 +125,93 @@ events = Table(
     # Partial: an event without a key costs the index nothing.
     _partial("uq_events_deduplication_key", "deduplication_key", "space_id", "session_id", unique=True),
     _deleted("events"),
+)
+
+# What sessions left behind, and what was said to be kept.
+memories = Table(
+    "memories",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("memory_id", Text, primary_key=True),
+    # All four ids in one: equal for equal scopes, and for no others.
+    Column("scope", Text, nullable=False),
+    Column("user_id", Text),
+    Column("agent_id", Text),
+    Column("app_id", Text),
+    Column("run_id", Text),
+    Column("text", Text, nullable=False),
+    Column("metadata", Text),
+    Column("categories", Text, nullable=False),
+    Column("attributed_to", Text),
+    Column("expiration_date", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
+    Index("ix_memories_scope", "space_id", "scope", "memory_id"),
+    _partial("ix_memories_user_id", "user_id", "space_id"),
+    _partial("ix_memories_agent_id", "agent_id", "space_id"),
+    _partial("ix_memories_app_id", "app_id", "space_id"),
+    _partial("ix_memories_run_id", "run_id", "space_id"),
+    _partial("ix_memories_expiration_date", "expiration_date", "space_id"),
+    _deleted("memories"),
+)
+
+# The events that a memory came from.
+memory_sources = Table(
+    "memory_sources",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("memory_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Index("ix_memory_sources_session", "space_id", "session_id", "seq"),
+    sqlite_with_rowid=False,
+)
+
+memory_history = Table(
+    "memory_history",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("memory_id", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("event", Text, nullable=False),
+    Column("old_text", Text),
+    Column("new_text", Text),
+    Column("attributed_to", Text),
+    Column("sources", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# What the memories of a space say, as float32 of the model that is named.
+memory_vectors = Table(
+    "memory_vectors",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("memory_id", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    # That of the space when it was written: whoever holds the vectors of a space in memory reads on from there.
+    Column("version", BigInteger, nullable=False),
+    Index("ix_memory_vectors_version", "space_id", "version"),
+)
+
+# Where the memories of a space are: changed under the lock of this row, and so one change after the other.
+memory_versions = Table(
+    "memory_versions",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    # The version at which memories were last taken away.
+    Column("removed", BigInteger, nullable=False, server_default="0"),
+)
+
+# The words of memories, as `storage.memory_search` spells them. A full-text table on SQLite, which numbers its rows.
+memory_search = Table(
+    "memory_search",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("memory_id", Text, primary_key=True),
+    Column("words", Text, nullable=False),
 )
 
 # Which event of a space is found by a key: one for each type of events ('' is none). Rows of a session that is deleted

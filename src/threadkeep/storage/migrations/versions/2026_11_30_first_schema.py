@@ -1,4 +1,4 @@
-"""The first schema: spaces, sessions, events, runs, jobs, users and tokens."""
+"""The first schema: spaces, sessions, events, memories, runs, jobs, users and tokens."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -80,6 +80,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("space_id", "session_id", "kind", name=op.f("pk_jobs")),
     )
     op.create_index("ix_jobs_due", "jobs", ["kind", "bucket", "due_at"], unique=False)
+    _make_memories()
     op.create_table(
         "participants",
         sa.Column("space_id", sa.Text(), nullable=False),
@@ -206,6 +207,93 @@ def upgrade() -> None:
     )
     op.create_index("uq_users_name", "users", ["name"], unique=True)
     _make_search()
+
+
+def _make_memories() -> None:
+    op.create_table(
+        "memories",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("memory_id", sa.Text(), nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=True),
+        sa.Column("agent_id", sa.Text(), nullable=True),
+        sa.Column("app_id", sa.Text(), nullable=True),
+        sa.Column("run_id", sa.Text(), nullable=True),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("metadata", sa.Text(), nullable=True),
+        sa.Column("categories", sa.Text(), nullable=False),
+        sa.Column("attributed_to", sa.Text(), nullable=True),
+        sa.Column("expiration_date", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memories")),
+    )
+    op.create_index("ix_memories_scope", "memories", ["space_id", "scope", "memory_id"], unique=False)
+    for name in ("user_id", "agent_id", "app_id", "run_id", "expiration_date", "deleted_at"):
+        there = sa.text(f"{name} IS NOT NULL")
+        op.create_index(
+            f"ix_memories_{name}",
+            "memories",
+            [name] if name == "deleted_at" else ["space_id", name],
+            unique=False,
+            sqlite_where=there,
+            postgresql_where=there,
+        )
+    op.create_table(
+        "memory_sources",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("memory_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "memory_id", "session_id", "seq", name=op.f("pk_memory_sources")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_memory_sources_session", "memory_sources", ["space_id", "session_id", "seq"], unique=False)
+    op.create_table(
+        "memory_history",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("memory_id", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.Column("old_text", sa.Text(), nullable=True),
+        sa.Column("new_text", sa.Text(), nullable=True),
+        sa.Column("attributed_to", sa.Text(), nullable=True),
+        sa.Column("sources", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "memory_id", "number", name=op.f("pk_memory_history")),
+    )
+    op.create_table(
+        "memory_vectors",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("memory_id", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("vector", sa.LargeBinary(), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memory_vectors")),
+    )
+    op.create_index("ix_memory_vectors_version", "memory_vectors", ["space_id", "version"], unique=False)
+    op.create_table(
+        "memory_versions",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("removed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("space_id", name=op.f("pk_memory_versions")),
+    )
+    if op.get_bind().dialect.name == "sqlite":
+        op.execute(
+            "CREATE VIRTUAL TABLE memory_search USING fts5"
+            "(space_id UNINDEXED, memory_id UNINDEXED, words, tokenize = 'ascii')"
+        )
+        return
+    op.create_table(
+        "memory_search",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("memory_id", sa.Text(), nullable=False),
+        sa.Column("words", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memory_search")),
+    )
+    op.execute("CREATE INDEX ix_memory_search_words ON memory_search USING gin (to_tsvector('simple', words))")
 
 
 def _make_search() -> None:

@@ -1,0 +1,102 @@
+"""The index of the words of memories: SQLite's full-text table, PostgreSQL's GIN of a tsvector. Nothing here commits.
+
+Each engine is given words that it cannot split or fold any further, with the space in front of each: so both find the
+same, and the list of a word holds one space's memories only.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import bindparam, column, delete, insert, select, table
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
+from sqlalchemy.types import BigInteger, NullType, Text
+
+from threadkeep.domain.words import words
+from threadkeep.storage import search
+from threadkeep.storage.statement import Statement, Steps
+from threadkeep.storage.tables import memory_search
+
+
+class _HasWord(FunctionElement[Any]):
+    """Whether a column of words has one: `_HasWord(column, word)`."""
+
+    # No Boolean, which SQLAlchemy would compare with 1 on SQLite: MATCH stands only by itself.
+    type = NullType()
+    inherit_cache = True
+    name = "has_word"
+
+
+@compiles(_HasWord, "sqlite")
+def _has_word_on_sqlite(element: _HasWord, compiler: Any, **options: Any) -> str:
+    kept, word = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"{kept} MATCH {word}"
+
+
+@compiles(_HasWord)
+def _has_word(element: _HasWord, compiler: Any, **options: Any) -> str:
+    kept, word = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"to_tsvector('simple', {kept}) @@ to_tsquery('simple', {word})"
+
+
+_NAMES = ("space_id", "memory_id", "words")
+# A row of the full-text table is found by its number alone, and that is made of the memory's id.
+_numbered = table("memory_search", column("rowid", BigInteger), *(column(name, Text) for name in _NAMES))
+_ADD_NUMBERED = Statement(
+    insert(_numbered).values({name: bindparam(name) for name in ("rowid", *_NAMES)}), only="sqlite"
+)
+_REMOVE_NUMBERED = Statement(
+    delete(_numbered).where(_numbered.c.rowid == bindparam("number"), _numbered.c.space_id == bindparam("at_space")),
+    only="sqlite",
+)
+_ADD = Statement(insert(memory_search).values({name: bindparam(name) for name in _NAMES}), only="postgresql")
+_REMOVE = Statement(
+    delete(memory_search).where(
+        memory_search.c.space_id == bindparam("at_space"), memory_search.c.memory_id == bindparam("at_memory")
+    ),
+    only="postgresql",
+)
+_HITS = Statement(
+    select(memory_search.c.memory_id).where(
+        memory_search.c.space_id == bindparam("at_space"),
+        _HasWord(memory_search.c.words, bindparam("word", type_=Text)),
+    )
+)
+_TAKEN = Statement(
+    select(_numbered.c.memory_id).where(
+        _numbered.c.rowid == bindparam("number"), _numbered.c.memory_id != bindparam("at_memory")
+    ),
+    only="sqlite",
+)
+
+
+def add(space_id: str, memory_id: str, text: str) -> Steps[None]:
+    """Take up a memory's words."""
+    row = {"space_id": space_id, "memory_id": memory_id, "words": " ".join(_spell(space_id, words(text)))}
+    yield _ADD_NUMBERED, {"rowid": search.index_number(memory_id), **row}
+    yield _ADD, row
+
+
+def remove(space_id: str, memory_id: str) -> Steps[None]:
+    yield _REMOVE_NUMBERED, {"number": search.index_number(memory_id), "at_space": space_id}
+    yield _REMOVE, {"at_space": space_id, "at_memory": memory_id}
+
+
+def hits(space_id: str, wanted: Collection[str]) -> Steps[dict[str, list[str]]]:
+    """For each of the words, the ids of the memories of the space that have it."""
+    found: dict[str, list[str]] = {}
+    for word in dict.fromkeys(wanted):
+        (spelled,) = _spell(space_id, [word])
+        found[word] = [memory_id for (memory_id,) in (yield _HITS, {"at_space": space_id, "word": spelled})]
+    return found
+
+
+def is_taken(memory_id: str) -> Steps[bool]:
+    """Whether another memory has the number that this one would have. Ids that are made here share none."""
+    return bool((yield _TAKEN, {"number": search.index_number(memory_id), "at_memory": memory_id}))
+
+
+def _spell(space_id: str, plain: Iterable[str]) -> list[str]:
+    """The words as an engine keeps them: ASCII letters and digits, the first of them a letter."""
+    space = f"s{space_id[-12:]}"
+    return [f"{space}w{word}" if word.isascii() else f"{space}z{word.encode().hex()}" for word in plain]
