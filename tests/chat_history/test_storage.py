@@ -37,7 +37,7 @@ from threadkeep.chat_history import (
     ToolCall,
 )
 from threadkeep.chat_history.ag_ui.opening import live_runs
-from threadkeep.chat_history.ag_ui.writer import Patience
+from threadkeep.chat_history.ag_ui.patience import Patience
 
 USER = uuid4()
 HELLO = [{"id": "u1", "role": "user", "content": "Hello!"}]

@@ -2,8 +2,8 @@
 
 The producer task of a run drains the storage agent into a channel; readers follow the channel. So a reader that goes
 away stops nothing, several may read one run, and only `cancel` cancels. The channel ends with the first terminal
-event, and it always gets one: where the agent raises, stops without one, or is cancelled, it is made here. The storing
-of the rest goes on behind the terminal event; `wait` waits for that too.
+event, and it always gets one: where the agent raises, stops without one, or is cancelled, it is made here, without
+waiting for any store. The storing of the rest goes on behind the terminal event; `wait` and `drain` wait for that too.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from threadkeep.chat_history.ag_ui.agent import AGUIAgent
 from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
+from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent
 from threadkeep.chat_history.ag_ui.wire import WireEvent, event_fields, event_type
 from threadkeep.streams.local import Channel
 
@@ -71,19 +72,29 @@ class RunHandle:
         self._task.add_done_callback(lambda _: ended())
 
     async def _produce(self, make_agent: Callable[[], AGUIAgent]) -> None:
+        agent: AGUIAgent | None = None
         try:
-            async for event in make_agent().run(self._input):
+            agent = make_agent()
+            if isinstance(agent, AGUIStorageAgent):
+                agent.stream_ended = self._end_without_terminal
+            async for event in agent.run(self._input):
                 self._publish(event)
         except asyncio.CancelledError:
             # Whoever cancels the task itself, as a loop does that closes, has told the readers nothing yet.
             self._end_cancelled()
         except Exception as error:
             logger.exception("run %r of thread %r failed", self.run_id, self.thread_id)
-            self._publish(failure(str(error) or type(error).__name__))
+            self._end_without_terminal(error)
         else:
-            self._publish(failure("The agent's stream ended without a terminal event"))
+            self._end_without_terminal(None)
         finally:
             self._channel.close()
+        if isinstance(agent, AGUIStorageAgent):
+            await agent.stored()
+
+    def _end_without_terminal(self, error: Exception | None) -> None:
+        message = "The agent's stream ended without a terminal event" if error is None else str(error)
+        self._publish(failure(message or type(error).__name__))
 
     def _end_cancelled(self) -> None:
         if not self._channel.closed:
@@ -147,3 +158,24 @@ class StreamPersistenceManager(Generic[P]):
         """
         handle = self._live.get((thread_id, run_id))
         return handle is not None and handle.cancel()
+
+    async def drain(self, seconds: float = 30.0, *, cancel: bool = False) -> int:
+        """Wait until the runs that are under way are over and their records stored: what to do before a shutdown.
+
+        Args:
+            seconds: how long to wait at most.
+            cancel: whether to cancel the runs first.
+
+        Returns:
+            How many are not over, or not stored, after that time. A process that ends then loses what is missing of
+            their records; the next run of their threads ends those as interrupted.
+        """
+        handles = [*self._live.values()]
+        if cancel:
+            for handle in handles:
+                handle.cancel()
+        tasks = [handle._task for handle in handles if handle._task is not None]
+        if not tasks:
+            return 0
+        _, left = await asyncio.wait(tasks, timeout=seconds)
+        return len(left)

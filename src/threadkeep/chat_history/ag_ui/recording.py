@@ -1,8 +1,9 @@
 """One recorded run: a queue that takes the agent's events, and a task that folds them and feeds the writer.
 
 The agent's stream is never held up: `take` only queues. Whoever is slow (a handler of the application, the store) is
-slow behind the queue. Where it overflows all the same, the record says how many events it misses. Events are folded a
-few at a time: to wake a task for each of them would cost the stream more than the folding does.
+slow behind the queue. Where more events wait than may, or more bytes are held than may, the record says how many events
+it misses, and so does each message and call that misses some. Events are folded a few at a time: to wake a task for
+each of them would cost the stream more than the folding does.
 """
 
 import asyncio
@@ -11,7 +12,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from threadkeep.chat_history.ag_ui.backlog import Backlog, event_bytes
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
+from threadkeep.chat_history.ag_ui.lenient import identifier_of
+from threadkeep.chat_history.ag_ui.records import Call, Reasoning
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_type
 from threadkeep.chat_history.ag_ui.writer import RowWriter
@@ -22,6 +26,7 @@ logger = logging.getLogger("threadkeep.chat_history")
 TERMINAL_TYPES = frozenset({"RUN_FINISHED", "RUN_ERROR"})
 _GATHER_SECONDS = 0.01
 _GATHER_EVENTS = 32
+_NAMED = ("messageId", "toolCallId")
 
 Handle = Callable[[object], Awaitable[None]]
 
@@ -34,6 +39,7 @@ class Recording:
         writer: stores its rows.
         handle: what folds one event; may do I/O of its own.
         finished: called when all records have their end.
+        backlog: counts the bytes that are held, and knows how many may be.
         max_queue_size: how many events may wait.
         put_timeout: seconds that an event may wait for room, before it is left out of the record.
     """
@@ -45,6 +51,7 @@ class Recording:
         handle: Handle,
         finished: Callable[[], None],
         *,
+        backlog: Backlog,
         max_queue_size: int,
         put_timeout: float,
     ) -> None:
@@ -52,7 +59,10 @@ class Recording:
         self._writer = writer
         self._handle = handle
         self._finished = finished
-        self._queue: deque[tuple[object, datetime]] = deque()
+        self._backlog = backlog
+        self._short_by_bytes = False
+        self._short_ids: set[str] = set()
+        self._queue: deque[tuple[object, datetime, int]] = deque()
         self._max_queue_size = max_queue_size
         self._put_timeout = put_timeout
         self._loop = asyncio.get_running_loop()
@@ -65,11 +75,17 @@ class Recording:
         self._folding = asyncio.create_task(self._fold_all(), name=f"fold {state.run_id}")
 
     def take(self, event: object) -> bool:
-        """Queue an event; False where there is no room."""
+        """Queue an event; False where too many wait. One that would take too many bytes is missed at once."""
         waiting = len(self._queue)
         if waiting >= self._max_queue_size:
             return False
-        self._queue.append((event, datetime.now(UTC)))
+        size = event_bytes(event)
+        if not self._backlog.has_room(size) and event_type(event) not in TERMINAL_TYPES:
+            self._short_by_bytes = True
+            self._miss(event)
+            return True
+        self._backlog.come(size)
+        self._queue.append((event, datetime.now(UTC), size))
         self._overflowed = False
         if waiting == 0:
             self._loop.call_later(_GATHER_SECONDS, self._news.set)
@@ -88,9 +104,7 @@ class Recording:
             except TimeoutError:
                 self._overflowed = True
         if not self.take(event):
-            if not self._state.missing:
-                logger.error("run %r: too many events wait, the record will miss some", self._state.run_id)
-            self._state.missing += 1
+            self._miss(event)
             if event_type(event) in TERMINAL_TYPES:
                 self._terminal = (event, datetime.now(UTC))
 
@@ -111,7 +125,9 @@ class Recording:
             self._news.clear()
             folded = 0
             while self._queue:
-                await self._fold_one(*self._queue.popleft())
+                event, at, size = self._queue.popleft()
+                await self._fold_one(event, at)
+                self._backlog.fold(size)
                 self._room.set()
                 folded += 1
                 if folded % _GATHER_EVENTS == 0:
@@ -134,7 +150,7 @@ class Recording:
         except Exception:
             logger.exception("run %r: recording a %s event failed", state.run_id, kind)
             if kind in FOLDED_TYPES and state.fold.applied == applied and state.fold.status is None:
-                state.missing += 1
+                self._count_missing(event)
 
     def _finish(self) -> None:
         """What still has no end gets one: from a terminal event that no handler folded, else from the stream's end."""
@@ -147,9 +163,31 @@ class Recording:
         fold.finish(self._ending[0], now, self._ending[1])
         self._finished()
 
+    def _miss(self, event: object) -> None:
+        if not self._state.missing:
+            held = f"{self._backlog.held:,} bytes" if self._short_by_bytes else "too many events"
+            logger.error("run %r: %s wait to be stored, the record will miss some", self._state.run_id, held)
+        self._count_missing(event)
+
+    def _count_missing(self, event: object) -> None:
+        self._state.missing += 1
+        fields = event_fields(event)
+        self._short_ids.update(filter(None, (identifier_of(fields.get(name)) for name in _NAMED)))
+
     def _finish_short(self, at: datetime) -> None:
-        count = self._state.missing
+        """End the records as what they are. A message that ended before may miss some of its middle."""
+        count, turn = self._state.missing, self._state.fold.turn
+        if self._state.fold.status is not None:
+            return
         noun = "event" if count == 1 else "events"
-        self._state.fold.finish(
-            MessageStatus.ERRORED, at, f"{count} {noun} of this run could not be recorded; this is not all of it"
-        )
+        cause = f": {self._backlog.limit:,} bytes were waiting for the store" if self._short_by_bytes else ""
+        reason = f"{count} {noun} of this run could not be recorded{cause}; this is not all of it"
+        for row in turn.rows:
+            parts: list[Call | Reasoning] = [*row.calls, *row.reasonings]
+            for part in parts:
+                if part.agui_id in self._short_ids:
+                    part.status, part.error = MessageStatus.ERRORED, reason
+                    turn.touch(row)
+            if row.agui_id in self._short_ids:
+                turn.overrule(row, MessageStatus.ERRORED, reason)
+        self._state.fold.finish(MessageStatus.ERRORED, at, reason)

@@ -10,15 +10,17 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent
 
 from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
+from threadkeep.chat_history.ag_ui.backlog import Backlog
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
 from threadkeep.chat_history.ag_ui.handlers import Routes, default_handlers
 from threadkeep.chat_history.ag_ui.opening import InvalidInput, OpenedRun, live_runs, open_run
+from threadkeep.chat_history.ag_ui.patience import Clock, LoopClock, Patience
 from threadkeep.chat_history.ag_ui.policy import FlushPolicy
 from threadkeep.chat_history.ag_ui.recording import Recording
 from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
@@ -26,7 +28,7 @@ from threadkeep.chat_history.ag_ui.shapes import RecordShapes, shape_records
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.stored_rows import StoredRows
 from threadkeep.chat_history.ag_ui.wire import WireInput, event_fields, event_type
-from threadkeep.chat_history.ag_ui.writer import Patience, RowWriter
+from threadkeep.chat_history.ag_ui.writer import RowWriter
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.models import Chat, Message
 from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
@@ -65,12 +67,19 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         put_timeout: seconds that an event waits for room in that queue before it is left out of the record, which then
             ends as errored and says so.
         translate: how stored messages become the history that the inner agent is given; `translate_messages` if None.
+        max_pending_bytes: how many bytes of a run may be held because the store has not taken them yet; events beyond
+            are left out of the record, which then ends as errored and says so.
 
-    Class attributes:
-        patience: how long a failing store is borne with.
+    Attributes:
+        patience: how long a failing store is borne with. A class may have its own.
+        clock: the time by which it is.
+        stream_ended: called when the inner agent's stream has ended, with its exception where it raised one; the
+            generator itself may end a little later, when the record is stored.
     """
 
-    patience: ClassVar[Patience] = Patience()
+    patience: Patience = Patience()
+    clock: Clock = LoopClock()
+    stream_ended: Callable[[Exception | None], None] | None = None
 
     def __init__(
         self,
@@ -83,6 +92,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         max_queue_size: int = 10_000,
         put_timeout: float = 0.1,
         translate: Translate | None = None,
+        max_pending_bytes: int = 32 * 1024 * 1024,
     ) -> None:
         super().__init__(name)
         self.user_id = user_id
@@ -92,8 +102,10 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         self.minimal_chunk_to_persist = minimal_chunk_to_persist
         self.max_queue_size = max_queue_size
         self.put_timeout = put_timeout
+        self.max_pending_bytes = max_pending_bytes
         self._translate = translate or translate_messages
         self._routes = _routes(type(self))
+        self._storing: set[asyncio.Task[None]] = set()
 
     async def run(self, input: RunAgentInput | WireInput) -> AsyncGenerator[BaseEvent, None]:
         """Store what the client sent, replay history, then stream the inner agent while its events are recorded.
@@ -112,6 +124,9 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         Raises:
             Exception: what the inner agent raises, once the records have ended as errored; what the repositories
                 raise before the inner agent is called, since a chat that cannot be read is not an empty one.
+
+        The end of the stream waits for the record, but not longer than `patience.settle`: then the record is stored
+        behind it, and `stored` waits for that.
         """
         try:
             opened = await open_run(self.user_id, self.chat_repo, self.message_repo, input)
@@ -142,11 +157,18 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             raise
         except Exception as error:
             recording.end(MessageStatus.ERRORED, str(error) or type(error).__name__)
+            self._tell_end(error)
             raise
         else:
             recording.end(MessageStatus.ERRORED, "The agent's stream ended without a terminal event")
+            self._tell_end(None)
         finally:
-            await _see_to_the_end(recording, opened)
+            await self._see_to_the_end(recording, opened)
+
+    async def stored(self) -> None:
+        """Wait until the records of this agent's runs that have ended are stored, or given up. Never raises for it."""
+        if self._storing:
+            await asyncio.wait([*self._storing])
 
     def translate(self, messages: Sequence[Message]) -> list[ExtendedBaseMessage]:
         """The history that the inner agent is given, made from stored messages."""
@@ -218,7 +240,8 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         for record, uuid in opened.carried.items():
             stored.adopt(record, uuid)
         policy = FlushPolicy(minimal_chunk=self.minimal_chunk_to_persist)
-        writer = state.writer = RowWriter(state, stored, policy, self.patience)
+        backlog = Backlog(self.max_pending_bytes)
+        writer = state.writer = RowWriter(state, stored, self.message_repo, policy, self.patience, backlog, self.clock)
 
         async def handle(event: object) -> None:
             await self._dispatch(state, event)
@@ -228,6 +251,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             writer,
             handle,
             finished=lambda: shape_records(self, state, None),
+            backlog=backlog,
             max_queue_size=self.max_queue_size,
             put_timeout=self.put_timeout,
         )
@@ -254,6 +278,28 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         if state.writer is not None:
             await state.writer.flush()
 
+    def _tell_end(self, error: Exception | None) -> None:
+        if self.stream_ended is not None:
+            self.stream_ended(error)
+
+    async def _see_to_the_end(self, recording: Recording, opened: OpenedRun) -> None:
+        """Wait until the record is stored, not for ever. A second cancellation ends the waiting, not the storing."""
+
+        async def close() -> None:
+            try:
+                await recording.close()
+            except Exception:
+                # How the run itself ended is what its caller must hear of.
+                logger.exception("run %r: its record could not be ended", opened.run_id)
+            finally:
+                live_runs.leave(opened.chat.chat_uuid, opened.run_id)
+
+        task = asyncio.create_task(close(), name=f"store the rest of {opened.run_id}")
+        for tasks in (_closing, self._storing):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.wait([task], timeout=self.patience.settle)
+
 
 @lru_cache(maxsize=64)
 def _routes(agent: type[AGUIStorageAgent]) -> Routes:
@@ -274,21 +320,3 @@ async def _aclose(events: object) -> None:
             await aclose()
         except Exception:
             logger.exception("the inner agent failed while it was closed")
-
-
-async def _see_to_the_end(recording: Recording, opened: OpenedRun) -> None:
-    """Wait until the record is stored. A second cancellation ends the waiting, not the storing."""
-
-    async def close() -> None:
-        try:
-            await recording.close()
-        except Exception:
-            # How the run itself ended is what its caller must hear of.
-            logger.exception("run %r: its record could not be ended", opened.run_id)
-        finally:
-            live_runs.leave(opened.chat.chat_uuid, opened.run_id)
-
-    task = asyncio.create_task(close(), name=f"store the rest of {opened.run_id}")
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
-    await asyncio.shield(task)

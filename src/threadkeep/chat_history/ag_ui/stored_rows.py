@@ -16,7 +16,6 @@ from threadkeep.persistence import DRMemoryNotFoundError
 
 M = TypeVar("M", bound=BaseModel)
 Record = Row | Call | Reasoning
-_LONGEST_REASON = 1_000
 
 
 @dataclass(slots=True)
@@ -38,6 +37,15 @@ class StoredRows:
     def adopt(self, record: Row | Call, uuid: UUID) -> None:
         """A record of an earlier run: only what changes from now on is written."""
         self._stored[record] = _Stored(uuid, _row_values(record) if isinstance(record, Row) else _call_values(record))
+
+    def uuid_of(self, record: Record) -> UUID | None:
+        """Under which uuid a record is stored; None where it is not known to be."""
+        return self._of(record).uuid
+
+    def may_be_open(self, record: Record) -> bool:
+        """Whether the store may have a record as active that nothing awaits any more."""
+        values = self._of(record).values
+        return values.get("status", MessageStatus.ACTIVE) is MessageStatus.ACTIVE and not values.get("awaiting")
 
     def length(self, row: Row) -> int:
         """How many characters of a row's content are stored."""
@@ -61,26 +69,15 @@ class StoredRows:
                     await self._store_reasoning(step, step_values, uuid, done)
         self._stored.update(done)
 
-    async def store_refusal(self, row: Row, error: Exception) -> None:
-        """Let the record at least say that it is short, and why."""
-        note = {
-            "in_progress": False,
-            "status": MessageStatus.ERRORED,
-            "error": f"The store refused this message: {error}"[:_LONGEST_REASON],
-        }
-        uuid = self._of(row).uuid
-        if uuid is None:
-            await self._repository.create_message(self._state.message_creates[row].model_copy(update=note))
-        else:
-            await self._repository.update_message(uuid, MessageUpdate.model_validate(note))
-
     async def _store_row(self, row: Row, values: dict[str, Any], done: list[tuple[Record, _Stored]]) -> UUID:
         stored = self._of(row)
         extras = self._state.message_extras.get(row, {})
         if stored.uuid is None:
             create = _filled(self._state.message_creates[row], values)
-            uuid = (await self._repository.create_message(create)).message_uuid
-            changes = extras
+            created = await self._repository.create_message(create)
+            uuid = created.message_uuid
+            # Where an earlier attempt was stored and not answered, the repository may have handed out what that stored.
+            changes = {**_lacking(created, values), **extras}
         else:
             uuid = stored.uuid
             changes = _changed({**values, **extras}, stored)
@@ -95,8 +92,11 @@ class StoredRows:
         uuid = self._of(call).uuid
         if uuid is None:
             create = _filled(self._state.tool_call_creates[call], {**values, "message_uuid": message_uuid})
-            uuid = (await self._repository.create_message_tool_call(create)).uuid
-        elif changes := _changed(values, self._of(call)):
+            created = await self._repository.create_message_tool_call(create)
+            uuid, changes = created.uuid, _lacking(created, values)
+        else:
+            changes = _changed(values, self._of(call))
+        if changes:
             await self._repository.update_message_tool_call(uuid, MessageToolCallUpdate.model_validate(changes))
         done.append((call, _Stored(uuid, values)))
 
@@ -106,8 +106,11 @@ class StoredRows:
         uuid = self._of(step).uuid
         if uuid is None:
             create = _filled(self._state.reasoning_creates[step], {**values, "message_uuid": message_uuid})
-            uuid = (await self._repository.create_message_reasoning(create)).uuid
-        elif changes := _changed(values, self._of(step)):
+            created = await self._repository.create_message_reasoning(create)
+            uuid, changes = created.uuid, _lacking(created, values)
+        else:
+            changes = _changed(values, self._of(step))
+        if changes:
             await self._repository.update_message_reasoning(uuid, MessageReasoningUpdate.model_validate(changes))
         done.append((step, _Stored(uuid, values)))
 
@@ -171,6 +174,15 @@ def _ending(record: Record) -> dict[str, Any]:
 def _changed(values: Mapping[str, Any], stored: _Stored) -> dict[str, Any]:
     """What differs from what is stored. None never overwrites: the repositories take it for "not given"."""
     return {name: value for name, value in values.items() if value is not None and stored.values.get(name) != value}
+
+
+def _lacking(created: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record that was just created does not have, though it was given it."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value not in (None, "") and hasattr(created, name) and getattr(created, name) != value
+    }
 
 
 def _filled(create: M, values: Mapping[str, Any]) -> M:
