@@ -142,6 +142,30 @@ async def test_an_update_that_says_nothing_new_writes_no_history(container: Cont
     assert [line.event for line in lines] == ["ADD"]
 
 
+async def test_what_is_said_already_in_the_scope_is_not_added_again(container: Container, space_id: str) -> None:
+    await add(container, space_id, "Likes  Tea")
+
+    assert await apply(container, space_id, MemoryChange("ADD", text=" likes tea\n")) == [None]
+    assert await apply(container, space_id, MemoryChange("ADD", text="likes tea"), scope=MemoryScope("bob")) != [None]
+    assert len(await container.database.read(lambda: memories.candidates(space_id, ALICE, 5))) == 1
+
+
+async def test_a_decision_on_a_text_that_has_changed_since_is_not_carried_out(
+    container: Container, space_id: str
+) -> None:
+    made = await add(container, space_id, "likes tea")
+    await apply(container, space_id, MemoryChange("UPDATE", made.id, "likes milk", old_text="likes tea"))
+
+    for late in (
+        MemoryChange("UPDATE", made.id, "likes beer", old_text="likes tea"),
+        MemoryChange("DELETE", made.id, old_text="likes tea"),
+    ):
+        assert await apply(container, space_id, late) == [None]
+    found = await container.database.read(lambda: memories.find(space_id, made.id))
+    assert found is not None
+    assert found.text == "likes milk"
+
+
 async def test_nothing_is_kept_of_events_that_are_gone(
     container: Container, space_id: str, source: MemorySource
 ) -> None:

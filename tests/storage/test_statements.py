@@ -35,6 +35,7 @@ ACROSS_SPACES = {
     "transfer._SPACES": "all spaces, or one, on their way out",
     "transfer._SPACE_HOLDER": "a user's spaces: the key is unique among them",
     "memory_search._TAKEN": "the numbers of SQLite's full-text table, which all spaces share",
+    "vectors._OTHER_MODELS": "spaces whose vectors are of another model, wherever they are",
     "erasure._SESSIONS": "a person's sessions, wherever they are",
     "erasure._OWN_SPACES": "a user's spaces",
     "erasure._REMOVE_OWN_ANSWERS": "what a user was answered, wherever it is",

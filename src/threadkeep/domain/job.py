@@ -6,6 +6,8 @@ LIFECYCLE = "lifecycle"
 """Looks whether a strategy of a session is due."""
 EXTRACTION = "extract_memories"
 """Extracts the memories of a session."""
+EMBEDDING = "embed_memories"
+"""Gives the memories of a space their vectors. It belongs to the space, and to no session."""
 PURGE = "purge"
 """Removes for good what was deleted long ago. There is one, and it belongs to no session."""
 

@@ -69,7 +69,7 @@ class MemoryChange:
     """None in an ADD: the memory gets an id."""
     text: str | None = None
     old_text: str | None = None
-    """What the decision was made upon. The history says what was really there."""
+    """What the memory said when the decision was made: where it says something else by now, nothing is done."""
     sources: tuple[MemorySource, ...] = ()
     attributed_to: str | None = None
     categories: tuple[str, ...] | None = None

@@ -1,15 +1,15 @@
 """Memories in the database: how they come, change and go, each change with its line of history. Nothing here commits.
 
-Whoever changes the memories of a space takes the row of its version first: so changes come one after the other, and
-whoever holds memories of the space in another process sees by that number that they have changed.
+Whoever changes the memories of a space takes its version first (`memory_versions`).
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import bindparam, delete, literal_column, select, update
+from sqlalchemy import bindparam, literal_column, select, update
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep import ids
@@ -23,16 +23,12 @@ from threadkeep.domain.memory import (
     merged_sources,
     new_sources,
 )
-from threadkeep.errors import NotFound
-from threadkeep.storage import memory_history, memory_search, text
-from threadkeep.storage.statement import Insert, InsertMany, Row, Statement, Steps
+from threadkeep.storage import memory_history, memory_search, memory_versions, text, vectors
+from threadkeep.storage.statement import InsertMany, Row, Statement, Steps
 from threadkeep.storage.tables import (
     events,
     memories,
     memory_sources,
-    memory_vectors,
-    memory_versions,
-    spaces,
 )
 
 MEMORY_COLUMNS = (
@@ -53,28 +49,6 @@ MEMORY_COLUMNS = (
 _AT_SPACE = bindparam("at_space", type_=Text)
 _AT_MEMORY = bindparam("at_memory", type_=Text)
 _THIS = (memories.c.space_id == _AT_SPACE, memories.c.memory_id == _AT_MEMORY)
-_HOLD_SPACE = Statement(
-    select(spaces.c.space_id)
-    .where(spaces.c.space_id == _AT_SPACE, spaces.c.deleted_at.is_(None))
-    # Nobody closes the space until this transaction ends, and so nothing is left behind in one that was removed.
-    .with_for_update(read=True)
-)
-
-
-def _next_version(dialect_insert: Insert) -> Any:
-    put = dialect_insert(memory_versions).values(space_id=bindparam("space_id"), version=1, removed=0)
-    later = memory_versions.c.version + 1
-    return put.on_conflict_do_update(index_elements=[memory_versions.c.space_id], set_={"version": later}).returning(
-        memory_versions.c.version
-    )
-
-
-_NEXT_VERSION = Statement(_next_version)
-_TAKEN_AWAY = Statement(
-    update(memory_versions)
-    .where(memory_versions.c.space_id == _AT_SPACE)
-    .values(removed=bindparam("new_removed", type_=BigInteger))
-)
 _INSERT = InsertMany(memories, [column for column in memories.c if column.name != "deleted_at"])
 _INSERT_SOURCES = InsertMany(memory_sources, list(memory_sources.c))
 _GET = Statement(select(*MEMORY_COLUMNS).where(*_THIS, memories.c.deleted_at.is_(None)))
@@ -89,7 +63,7 @@ _SET = Statement(
     .values(
         {
             name: bindparam(f"new_{name}", type_=memories.c[name].type)
-            for name in ("text", "metadata", "categories", "attributed_to", "expiration_date", "updated_at")
+            for name in ("text", "digest", "metadata", "categories", "attributed_to", "expiration_date", "updated_at")
         }
     )
 )
@@ -99,8 +73,15 @@ _DELETE = Statement(
     .values(deleted_at=bindparam("now", type_=BigInteger))
     .returning(*MEMORY_COLUMNS)
 )
-_FORGET_VECTOR = Statement(
-    delete(memory_vectors).where(memory_vectors.c.space_id == _AT_SPACE, memory_vectors.c.memory_id == _AT_MEMORY)
+_SAID = Statement(
+    select(memories.c.memory_id)
+    .where(
+        memories.c.space_id == _AT_SPACE,
+        memories.c.digest == bindparam("digest", type_=Text),
+        memories.c.scope == bindparam("scope", type_=Text),
+        memories.c.deleted_at.is_(None),
+    )
+    .limit(1)
 )
 # Locked against removal until this transaction ends: an erasure that waits for it sees the memory then, and takes it.
 _HOLD_EVENT = Statement(
@@ -125,28 +106,34 @@ _OF_SCOPE = Statement(
 )
 
 
-def apply(space_id: str, scope: MemoryScope, changes: Sequence[MemoryChange], at: int) -> Steps[list[Memory | None]]:
+def apply(
+    space_id: str, scope: MemoryScope, changes: Sequence[MemoryChange], at: int, *, keeps_doubles: bool = False
+) -> Steps[list[Memory | None]]:
     """Carry out what was decided for memories of one scope, in order.
 
     Returns for each change the memory as it is then, the deleted one as it was; None where there was nothing to do:
-    the memory is gone or of another scope, says that already, or the events that the change came from were removed
-    meanwhile. Raises NotFound where the space is gone.
+    the memory is gone, of another scope, or no longer says what the decision was made upon; the scope has one that
+    says the same (unless doubles are to be kept); or the events that the change came from were removed meanwhile.
+    Raises NotFound where the space is gone.
     """
-    version = yield from next_version(space_id)
+    version = yield from memory_versions.take(space_id)
     done: list[Memory | None] = []
     for change in changes:
         if not (yield from _are_there(space_id, change.sources)):
             done.append(None)
         elif change.event == "ADD":
-            done.append((yield from _add(space_id, scope, change, at)))
+            is_new = keeps_doubles or not (yield from _is_said(space_id, scope, change.text or ""))
+            done.append((yield from _add(space_id, scope, change, at)) if is_new else None)
         else:
             known = yield from find(space_id, change.memory_id or "")
-            if known is None or known.scope != scope:
+            if known is None or known.scope != scope or change.old_text not in (None, known.text):
                 done.append(None)
             elif change.event == "DELETE":
                 done.append((yield from _delete(known, change, version, at)))
             else:
-                done.append((yield from _update(known, change, at)))
+                done.append((yield from _update(known, change, version, at)))
+    if any(done):
+        yield from vectors.want(space_id, at)
     return done
 
 
@@ -167,7 +154,7 @@ def candidates(space_id: str, scope: MemoryScope, limit: int) -> Steps[list[Memo
 
 def edit(space_id: str, memory_id: str, wanted: MemoryEdit, at: int) -> Steps[Memory | None]:
     """Change a memory by hand. None: it is not there. Raises NotFound where the space is gone."""
-    yield from next_version(space_id)
+    version = yield from memory_versions.take(space_id)
     known = yield from find(space_id, memory_id)
     if known is None:
         return None
@@ -179,14 +166,15 @@ def edit(space_id: str, memory_id: str, wanted: MemoryEdit, at: int) -> Steps[Me
         expiration_date=wanted.expiration_date or expiration,
         updated_at=wanted.updated_at if wanted.updated_at is not None else at,
     )
-    yield from _set(known, changed)
+    yield from _set(known, changed, version)
     yield from memory_history.note(changed, "UPDATE", known.text, changed.text, changed.attributed_to, (), at)
+    yield from vectors.want(space_id, at)
     return changed
 
 
 def remove(space_id: str, memory_ids: Sequence[str], at: int) -> Steps[list[str]]:
     """Soft-delete memories. Returns the ids of those that were there. Raises NotFound where the space is gone."""
-    version = yield from next_version(space_id)
+    version = yield from memory_versions.take(space_id)
     gone: list[str] = []
     for memory_id in memory_ids:
         known = yield from find(space_id, memory_id)
@@ -196,19 +184,6 @@ def remove(space_id: str, memory_ids: Sequence[str], at: int) -> Steps[list[str]
     return gone
 
 
-def next_version(space_id: str) -> Steps[int]:
-    """Take the space's memories for this transaction alone. Raises NotFound where the space is gone."""
-    if not (yield _HOLD_SPACE, {"at_space": space_id}):
-        raise NotFound(f"There is no memory space {space_id!r}")
-    ((version,),) = yield _NEXT_VERSION, {"space_id": space_id}
-    return int(version)
-
-
-def note_removal(space_id: str, version: int) -> Steps[None]:
-    """Let those who hold memories of the space look which are still there."""
-    yield _TAKEN_AWAY, {"at_space": space_id, "new_removed": version}
-
-
 def _are_there(space_id: str, sources: Sequence[MemorySource]) -> Steps[bool]:
     for source in sources:
         for number in source.sequence_ids:
@@ -216,6 +191,11 @@ def _are_there(space_id: str, sources: Sequence[MemorySource]) -> Steps[bool]:
             if not (yield _HOLD_EVENT, at):
                 return False
     return True
+
+
+def _is_said(space_id: str, scope: MemoryScope, said: str) -> Steps[bool]:
+    wanted = {"at_space": space_id, "digest": _digest(said), "scope": text.encode(scope.key)}
+    return bool((yield _SAID, wanted))
 
 
 def _add(space_id: str, scope: MemoryScope, change: MemoryChange, at: int) -> Steps[Memory]:
@@ -240,7 +220,7 @@ def _add(space_id: str, scope: MemoryScope, change: MemoryChange, at: int) -> St
     return made
 
 
-def _update(known: Memory, change: MemoryChange, at: int) -> Steps[Memory | None]:
+def _update(known: Memory, change: MemoryChange, version: int, at: int) -> Steps[Memory | None]:
     changed = replace(
         known,
         text=known.text if change.text is None else change.text,
@@ -253,7 +233,7 @@ def _update(known: Memory, change: MemoryChange, at: int) -> Steps[Memory | None
     )
     if changed == replace(known, updated_at=at):
         return None
-    yield from _set(known, changed)
+    yield from _set(known, changed, version)
     yield from _add_sources(changed, new_sources(known.sources, change.sources))
     yield from memory_history.note(
         changed, "UPDATE", known.text, changed.text, change.attributed_to, change.sources, at
@@ -264,19 +244,19 @@ def _update(known: Memory, change: MemoryChange, at: int) -> Steps[Memory | None
 def _delete(known: Memory, change: MemoryChange, version: int, at: int) -> Steps[Memory]:
     yield _DELETE, {"at_space": known.space_id, "at_memory": known.id, "now": at}
     yield from memory_search.remove(known.space_id, known.id)
-    yield _FORGET_VECTOR, {"at_space": known.space_id, "at_memory": known.id}
+    yield from vectors.forget(known.space_id, known.id, version)
     yield from memory_history.note(known, "DELETE", known.text, None, change.attributed_to, change.sources, at)
-    yield from note_removal(known.space_id, version)
     return known
 
 
-def _set(known: Memory, changed: Memory) -> Steps[None]:
+def _set(known: Memory, changed: Memory, version: int) -> Steps[None]:
     yield (
         _SET,
         {
             "at_space": changed.space_id,
             "at_memory": changed.id,
             "new_text": text.encode(changed.text),
+            "new_digest": _digest(changed.text),
             "new_metadata": changed.metadata,
             "new_categories": _categories(changed),
             "new_attributed_to": text.encode_optional(changed.attributed_to),
@@ -288,7 +268,7 @@ def _set(known: Memory, changed: Memory) -> Steps[None]:
         yield from memory_search.remove(changed.space_id, changed.id)
         yield from memory_search.add(changed.space_id, changed.id, changed.text)
         # What the old text meant must not be found under the new one.
-        yield _FORGET_VECTOR, {"at_space": changed.space_id, "at_memory": changed.id}
+        yield from vectors.forget(changed.space_id, changed.id, version)
 
 
 def _add_sources(memory: Memory, sources: Sequence[MemorySource]) -> Steps[None]:
@@ -325,6 +305,7 @@ def _row(memory: Memory) -> tuple[Any, ...]:
         text.encode(scope.key),
         *(text.encode_optional(each) for each in (scope.user_id, scope.agent_id, scope.app_id, scope.run_id)),
         text.encode(memory.text),
+        _digest(memory.text),
         memory.metadata,
         _categories(memory),
         text.encode_optional(memory.attributed_to),
@@ -332,6 +313,10 @@ def _row(memory: Memory) -> tuple[Any, ...]:
         memory.created_at,
         memory.updated_at,
     )
+
+
+def _digest(said: str) -> str:
+    return hashlib.sha256(" ".join(said.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _categories(memory: Memory) -> str:

@@ -140,6 +140,8 @@ memories = Table(
     Column("app_id", Text),
     Column("run_id", Text),
     Column("text", Text, nullable=False),
+    # Of the text without case and space around it: what says the same in other letters is there already.
+    Column("digest", Text, nullable=False),
     Column("metadata", Text),
     Column("categories", Text, nullable=False),
     Column("attributed_to", Text),
@@ -148,6 +150,7 @@ memories = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
     Index("ix_memories_scope", "space_id", "scope", "memory_id"),
+    Index("ix_memories_digest", "space_id", "digest"),
     _partial("ix_memories_user_id", "user_id", "space_id"),
     _partial("ix_memories_agent_id", "agent_id", "space_id"),
     _partial("ix_memories_app_id", "app_id", "space_id"),

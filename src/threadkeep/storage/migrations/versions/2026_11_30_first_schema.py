@@ -220,6 +220,7 @@ def _make_memories() -> None:
         sa.Column("app_id", sa.Text(), nullable=True),
         sa.Column("run_id", sa.Text(), nullable=True),
         sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("metadata", sa.Text(), nullable=True),
         sa.Column("categories", sa.Text(), nullable=False),
         sa.Column("attributed_to", sa.Text(), nullable=True),
@@ -230,6 +231,7 @@ def _make_memories() -> None:
         sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memories")),
     )
     op.create_index("ix_memories_scope", "memories", ["space_id", "scope", "memory_id"], unique=False)
+    op.create_index("ix_memories_digest", "memories", ["space_id", "digest"], unique=False)
     for name in ("user_id", "agent_id", "app_id", "run_id", "expiration_date", "deleted_at"):
         there = sa.text(f"{name} IS NOT NULL")
         op.create_index(

@@ -1,0 +1,67 @@
+"""The version of a space's memories: taken first by whoever changes them. Nothing here commits.
+
+So changes come one after the other, and their versions become visible in order: whoever holds memories of a space, in
+whatever process, sees by one number whether they have changed, and reads on from the version that it has.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.types import BigInteger, Text
+
+from threadkeep.errors import NotFound
+from threadkeep.storage.statement import Insert, Statement, Steps
+from threadkeep.storage.tables import memory_versions as version_rows
+from threadkeep.storage.tables import spaces
+
+_AT_SPACE = bindparam("at_space", type_=Text)
+_HOLD_SPACE = Statement(
+    select(spaces.c.space_id)
+    .where(spaces.c.space_id == _AT_SPACE, spaces.c.deleted_at.is_(None))
+    # Nobody closes the space until this transaction ends, and so nothing is left behind in one that was removed.
+    .with_for_update(read=True)
+)
+
+
+def _next_version(dialect_insert: Insert) -> Any:
+    put = dialect_insert(version_rows).values(space_id=bindparam("space_id"), version=1, removed=0)
+    later = version_rows.c.version + 1
+    return put.on_conflict_do_update(index_elements=[version_rows.c.space_id], set_={"version": later}).returning(
+        version_rows.c.version
+    )
+
+
+_NEXT_VERSION = Statement(_next_version)
+_TAKEN_AWAY = Statement(
+    update(version_rows)
+    .where(version_rows.c.space_id == _AT_SPACE)
+    .values(removed=bindparam("new_removed", type_=BigInteger))
+)
+_STATE = Statement(select(version_rows.c.version, version_rows.c.removed).where(version_rows.c.space_id == _AT_SPACE))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionState:
+    """The version of a space's memories, and the one at which some were last taken away."""
+
+    version: int = 0
+    removed: int = 0
+
+
+def state(space_id: str) -> Steps[VersionState]:
+    rows = yield _STATE, {"at_space": space_id}
+    return VersionState(*rows[0]) if rows else VersionState()
+
+
+def take(space_id: str) -> Steps[int]:
+    """Take the space's memories for this transaction alone. Raises NotFound where the space is gone."""
+    if not (yield _HOLD_SPACE, {"at_space": space_id}):
+        raise NotFound(f"There is no memory space {space_id!r}")
+    ((version,),) = yield _NEXT_VERSION, {"space_id": space_id}
+    return int(version)
+
+
+def note_removal(space_id: str, version: int) -> Steps[None]:
+    """Let those who hold memories of the space look which are still there."""
+    yield _TAKEN_AWAY, {"at_space": space_id, "new_removed": version}
