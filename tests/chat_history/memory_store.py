@@ -82,8 +82,11 @@ class MemoryMessages:
     async def create_message_tool_call(self, data: MessageToolCallCreate) -> ToolCall:
         self.writes.append("create_message_tool_call")
         call = ToolCall(**{name: value for name, value in dict(data).items() if name != "message_uuid"})
-        self.messages[data.message_uuid or uuid4()].tool_calls.append(call)
-        return call
+        present = self.messages[data.message_uuid or uuid4()].tool_calls
+        earlier = next((each for each in present if each.uuid == call.uuid), None)
+        if earlier is None:
+            present.append(call)
+        return earlier or call
 
     async def update_message_tool_call(self, uuid: UUID, update: MessageToolCallUpdate) -> ToolCall | None:
         self.writes.append("update_message_tool_call")
@@ -93,8 +96,11 @@ class MemoryMessages:
     async def create_message_reasoning(self, data: MessageReasoningCreate) -> Reasoning:
         self.writes.append("create_message_reasoning")
         step = Reasoning(**{name: value for name, value in dict(data).items() if name != "message_uuid"})
-        self.messages[data.message_uuid or uuid4()].reasonings.append(step)
-        return step
+        present = self.messages[data.message_uuid or uuid4()].reasonings
+        earlier = next((each for each in present if each.uuid == step.uuid), None)
+        if earlier is None:
+            present.append(step)
+        return earlier or step
 
     async def update_message_reasoning(self, uuid: UUID, update: MessageReasoningUpdate) -> Reasoning | None:
         self.writes.append("update_message_reasoning")

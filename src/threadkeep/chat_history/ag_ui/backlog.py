@@ -1,7 +1,7 @@
 """The bytes of a run that are held because they are not stored yet: in the queue before the fold, and in its rows."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,14 +16,16 @@ class Backlog:
     """Counts what came in and what was stored of it.
 
     `limit` is in bytes. A write stores all that was folded when it began, so a mark of that moment is all it takes:
-    `folded` before the write, `stored_up_to` after it.
+    `folded` before the write, `stored_up_to` after it. `when_freed` is called when there may be room again.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.folded = 0
+        self.when_freed: Callable[[], object] = lambda: None
         self._waiting = 0
         self._stored = 0
+        self._full = False
 
     @property
     def held(self) -> int:
@@ -31,9 +33,13 @@ class Backlog:
         return self._waiting + self.folded - self._stored
 
     def has_room(self, size: int) -> bool:
-        """Whether that many bytes more may be held. One event is always taken, however large it is."""
+        """Whether that many bytes more may be held. One event is always taken, however large it is.
+
+        What was full has room again when it is half empty: a record that misses every second event helps nobody.
+        """
         held = self.held
-        return held == 0 or held + size <= self.limit
+        self._full = held > 0 and (held > self.limit // 2 if self._full else held + size > self.limit)
+        return not self._full
 
     def come(self, size: int) -> None:
         self._waiting += size
@@ -43,7 +49,9 @@ class Backlog:
         self.folded += size
 
     def stored_up_to(self, mark: int) -> None:
-        self._stored = max(self._stored, mark)
+        if mark > self._stored:
+            self._stored = mark
+            self.when_freed()
 
 
 def event_bytes(event: object) -> int:

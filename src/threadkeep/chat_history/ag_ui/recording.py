@@ -59,7 +59,9 @@ class Recording:
         self._writer = writer
         self._handle = handle
         self._finished = finished
+        self._room = asyncio.Event()
         self._backlog = backlog
+        backlog.when_freed = self._room.set
         self._short_by_bytes = False
         self._short_ids: set[str] = set()
         self._queue: deque[tuple[object, datetime, int]] = deque()
@@ -68,22 +70,18 @@ class Recording:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._closing = False
-        self._room = asyncio.Event()
         self._overflowed = False
+        self._has_ended = False
         self._terminal: tuple[object, datetime] | None = None
         self._ending: tuple[MessageStatus, str | None] = (MessageStatus.INTERRUPTED, None)
         self._folding = asyncio.create_task(self._fold_all(), name=f"fold {state.run_id}")
 
     def take(self, event: object) -> bool:
-        """Queue an event; False where too many wait. One that would take too many bytes is missed at once."""
-        waiting = len(self._queue)
-        if waiting >= self._max_queue_size:
+        """Queue an event; False where there is no room."""
+        waiting, size = len(self._queue), event_bytes(event)
+        if waiting >= self._max_queue_size or not self._has_bytes(event, size):
             return False
-        size = event_bytes(event)
-        if not self._backlog.has_room(size) and event_type(event) not in TERMINAL_TYPES:
-            self._short_by_bytes = True
-            self._miss(event)
-            return True
+        self._has_ended = self._has_ended or event_type(event) in TERMINAL_TYPES
         self._backlog.come(size)
         self._queue.append((event, datetime.now(UTC), size))
         self._overflowed = False
@@ -97,16 +95,21 @@ class Recording:
         """Queue an event, waiting a moment for room, or note that it is missing. Only the first such event waits."""
         if not self._overflowed:
             self._news.set()
-            self._room.clear()
             try:
                 async with asyncio.timeout(self._put_timeout):
-                    await self._room.wait()
+                    while True:
+                        self._room.clear()
+                        await self._room.wait()
+                        if self.take(event):
+                            return
             except TimeoutError:
                 self._overflowed = True
         if not self.take(event):
             self._miss(event)
-            if event_type(event) in TERMINAL_TYPES:
-                self._terminal = (event, datetime.now(UTC))
+
+    def _has_bytes(self, event: object, size: int) -> bool:
+        """Whether an event may be held too. The end of the run always may: it says how the rest ends."""
+        return event_type(event) in TERMINAL_TYPES or self._backlog.has_room(size)
 
     def end(self, status: MessageStatus, error: str | None = None) -> None:
         """The stream has ended this way; it counts only where no terminal event came before."""
@@ -164,10 +167,15 @@ class Recording:
         self._finished()
 
     def _miss(self, event: object) -> None:
+        if self._has_ended:
+            return
         if not self._state.missing:
-            held = f"{self._backlog.held:,} bytes" if self._short_by_bytes else "too many events"
-            logger.error("run %r: %s wait to be stored, the record will miss some", self._state.run_id, held)
+            self._short_by_bytes = len(self._queue) < self._max_queue_size
+            waits = f"{self._backlog.held:,} bytes wait" if self._short_by_bytes else "too many events wait"
+            logger.error("run %r: %s, the record will miss some", self._state.run_id, waits)
         self._count_missing(event)
+        if event_type(event) in TERMINAL_TYPES:
+            self._terminal = (event, datetime.now(UTC))
 
     def _count_missing(self, event: object) -> None:
         self._state.missing += 1

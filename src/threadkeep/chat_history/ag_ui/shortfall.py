@@ -52,8 +52,11 @@ class Shortfall:
 
 def shortfall_of(row: Row, reason: str, state: StorageState, stored: StoredRows) -> Shortfall:
     """What there is to say of a row, with what the store has of it."""
-    uuid = stored.uuid_of(row)
-    create = None if uuid is not None else state.message_creates[row].model_copy(update={"content": "", "parts": None})
+    uuid, create = stored.uuid_of(row), None
+    if uuid is None:
+        first = state.message_creates[row]
+        now = {"agui_id": row.agui_id, "name": row.name or first.name, "content": "", "parts": None}
+        create = first.model_copy(update=now)
     calls = [
         stored.uuid_of(call) or state.tool_call_creates[call].uuid for call in row.calls if stored.may_be_open(call)
     ]
@@ -92,8 +95,9 @@ async def _tell(
                 return
             if verdict is not Verdict.REFUSED:
                 backoff.failed(error, clock.now())
-                # One that fails must not keep the others from being told.
-                left.append(left.pop(0))
+                if verdict is Verdict.FAILED:
+                    # One that the store stumbles over must not keep the others from being told.
+                    left.append(left.pop(0))
                 continue
             logger.exception("run %r: a message that is not stored in full could not be marked", run_id)
         else:
