@@ -169,8 +169,9 @@ class LeaseLost(ThreadkeepError):
 class MissingExtra(ThreadkeepError, ImportError):
     """An optional part is not installed."""
 
-    def __init__(self, extra: str, wanted_for: str) -> None:
-        super().__init__(f"{wanted_for} needs an extra that is not installed: pip install 'threadkeep[{extra}]'")
+    def __init__(self, extra: str, wanted_for: str, line: str | None = None) -> None:
+        line = line or f"pip install 'threadkeep[{extra}]'"
+        super().__init__(f"{wanted_for} needs an extra that is not installed: {line}")
         self.extra = extra
 
 

@@ -8,6 +8,11 @@ def _setting(default: Any, help_text: str) -> Any:
     return field(default=default, metadata={"help": help_text})
 
 
+def _secret(help_text: str) -> Any:
+    """A setting that is shown nowhere, not even where all settings are."""
+    return field(default=None, repr=False, metadata={"help": help_text})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an operator may set. Numbers are checked where they are used."""
@@ -41,6 +46,28 @@ class Settings:
         "Extract the memories of a session that ends before it was due: always, expired (unless a caller deleted it), "
         "never.",
     )
+    llm_base_url: str | None = _setting(
+        None, "The OpenAI-compatible endpoint that memories are extracted with, such as https://api.openai.com/v1."
+    )
+    llm_model: str | None = _setting(None, "The model that memories are extracted with, where a space names no other.")
+    llm_api_key: str | None = _secret("The key for that endpoint; it goes nowhere else.")
+    llm_allowed_hosts: str | None = _setting(
+        None, "Hosts that spaces may name in llmBaseUrl, with commas between: api.example.com, *.example.com, *."
+    )
+    llm_allowed_networks: str | None = _setting(
+        None, "Networks that are not public and that such hosts may be in all the same: 10.0.0.0/8, 127.0.0.0/8."
+    )
+    llm_host_keys: str | None = _secret("Keys for hosts that spaces name: api.example.com=KEY, with commas between.")
+    llm_timeout: int = _setting(60, "Seconds that one request to a language model may take.")
+    llm_at_once: int = _setting(4, "Extractions that run at the same time in each process that works.")
+    llm_attempts: int = _setting(10, "Attempts at an extraction, each later than the last, before it has failed.")
+    embedding_model: str | None = _setting(
+        None, "The model that searches memories by meaning: offline, or one of the endpoint's. Without it: by keywords."
+    )
+    embedding_base_url: str | None = _setting(
+        None, "The OpenAI-compatible endpoint of that model, where it is not the language model's."
+    )
+    embedding_api_key: str | None = _secret("The key for that endpoint.")
     run_lease: int = _setting(15, "Seconds after which the run of a process that has died is ended.")
 
 

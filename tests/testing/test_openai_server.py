@@ -1,5 +1,6 @@
 """The scripted OpenAI-compatible server, driven by OpenAI's own client."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from threadkeep.testing.openai_server import Answer, Call, OpenAIServer, Refusal, Reply
+from threadkeep.testing.openai_server import Answer, Call, HangUp, OpenAIServer, Raw, Refusal, Reply
 
 
 @pytest.fixture
@@ -99,8 +100,44 @@ def test_a_request_beyond_the_script_is_refused_and_says_so(clients: list[openai
 
 def test_other_paths_are_not_there() -> None:
     with OpenAIServer([]) as server:
-        request = urllib.request.Request(server.url + "/embeddings", b"{}")
+        request = urllib.request.Request(server.url + "/responses", b"{}")
         with pytest.raises(urllib.error.HTTPError, match="404") as caught:
             urllib.request.urlopen(request)
         caught.value.close()
     assert server.requests == []
+
+
+def test_embeddings_come_in_order_and_are_noted(clients: list[openai.OpenAI]) -> None:
+    with OpenAIServer([]) as server:
+        answer = connect(server, clients).embeddings.create(model="e", input=["green tea", "green tea", "a dog"])
+    vectors = [item.embedding for item in answer.data]
+    assert vectors[0] == vectors[1] != vectors[2]
+    assert server.embedded == [["green tea", "green tea", "a dog"]]
+
+
+def test_what_is_scripted_comes_before_embeddings(clients: list[openai.OpenAI]) -> None:
+    with (
+        OpenAIServer([], embeddings=[Refusal(400, "no such model")]) as server,
+        pytest.raises(openai.BadRequestError, match="no such model"),
+    ):
+        connect(server, clients).embeddings.create(model="e", input="x")
+
+
+def test_a_refusal_of_the_model_is_no_content(clients: list[openai.OpenAI]) -> None:
+    with OpenAIServer([Reply(refusal="I will not")], always=Reply(text=["a"])) as server:
+        completions = connect(server, clients).chat.completions
+        first = completions.create(model="m", messages=HELLO).choices[0].message
+        others = [completions.create(model="m", messages=HELLO).choices[0].message.content for _ in range(2)]
+    assert (first.content, first.refusal) == (None, "I will not")
+    assert others == ["a", "a"]
+
+
+def test_bodies_are_sent_as_they_are_and_connections_are_closed_without_a_word() -> None:
+    with OpenAIServer([Raw(b"<html>", 502, {"Content-Type": "text/html"}), HangUp()]) as server:
+        request = urllib.request.Request(server.url + "/chat/completions", b"{}")
+        with pytest.raises(urllib.error.HTTPError, match="502") as caught:
+            urllib.request.urlopen(request)
+        assert caught.value.read() == b"<html>"
+        caught.value.close()
+        with pytest.raises(http.client.RemoteDisconnected):
+            urllib.request.urlopen(request)

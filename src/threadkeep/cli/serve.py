@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from threadkeep.cli.listening import Announce, listen, url_of
+from threadkeep.cli.modelling import model_settings
 from threadkeep.cli.observing import observed
 from threadkeep.cli.running import run, setting, with_container
 from threadkeep.cli.serving import first_token, serve_on
@@ -36,6 +37,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("work")
 @setting("purge_after", type=click.IntRange(min=0))
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
+@model_settings
 @setting("run_lease", type=click.IntRange(min=1))
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""

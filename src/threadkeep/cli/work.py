@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from threadkeep.cli.modelling import model_settings
 from threadkeep.cli.observing import observed
 from threadkeep.cli.running import run, setting, with_container
 from threadkeep.services.container import FINAL_EXTRACTIONS, Container
@@ -24,6 +25,7 @@ from threadkeep.workers.runner import working
 @setting("otel_endpoint")
 @setting("purge_after", type=click.IntRange(min=0))
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
+@model_settings
 def work(**options: Any) -> None:
     """Run lifecycle strategies and the purge, without serving. Any number of processes may, beside any server."""
     run(_work(Settings(**options)))

@@ -3,9 +3,10 @@
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
-Vector = array[float]
+# A text, because `array` takes no parameters before Python 3.12.
+Vector: TypeAlias = "array[float]"
 """A vector of float32 values (`array("f")`): `numpy.frombuffer` reads it, and `tobytes` gives what is stored."""
 JsonSchema = Mapping[str, Any]
 

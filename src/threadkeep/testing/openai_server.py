@@ -1,4 +1,4 @@
-"""A scripted model behind a real HTTP server that speaks OpenAI's chat completions, streamed or whole.
+"""A scripted model behind a real HTTP server that speaks OpenAI's chat completions, streamed or whole, and embeddings.
 
     with OpenAIServer([Reply(text=["Hel", "lo"])]) as server:
         client = openai.OpenAI(base_url=server.url, api_key="any")
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+from threadkeep.testing.embedder import vector_of
 
 Json = dict[str, Any]
 
@@ -31,6 +33,7 @@ class Reply:
     """What the model says to one request. Pieces are streamed one by one.
 
     `cut` closes the connection in the middle: after the pieces, before the end of the stream.
+    `streams` sends a stream to one who asked for the whole. `refusal` is what a model says that will not answer.
     """
 
     text: Sequence[str] = ()
@@ -40,6 +43,28 @@ class Reply:
         default_factory=lambda: {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     )
     cut: bool = False
+    streams: bool = False
+    refusal: str | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An answer whose body is sent as it is."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer, for as long as the server runs."""
+
+
+@dataclass(frozen=True)
+class HangUp:
+    """No answer: the connection is closed."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +76,38 @@ class Refusal:
     headers: Mapping[str, str] = field(default_factory=lambda: {"x-should-retry": "false"})
 
 
-Answer = Reply | Refusal | Callable[[Json], "Reply | Refusal"]
+Made = Reply | Refusal | Raw | Silence | HangUp
+Answer = Made | Callable[[Json], Made]
 """A callable gets the request's body and makes the answer."""
 
 
 class OpenAIServer:
     """Answers the first request with the first answer, and so on; what it was asked is in `requests` and `headers`.
 
-    A request beyond the script is refused with 500 and says so.
+    A request beyond the script is refused with 500 and says so; `always` answers those beyond it instead.
+    Embeddings are those of `testing.embedder`, after the answers of `embeddings`.
     """
 
-    def __init__(self, answers: Sequence[Answer], model: str = "scripted") -> None:
+    def __init__(
+        self,
+        answers: Sequence[Answer],
+        model: str = "scripted",
+        *,
+        always: Answer | None = None,
+        embeddings: Sequence[Made] = (),
+    ) -> None:
         self.model = model
+        self.embedded: list[list[str]] = []
+        """The texts of each request for embeddings."""
+        self.closing = threading.Event()
+        """Set when the server stops."""
         self.requests: list[Json] = []
         """The bodies of the requests, in order."""
         self.headers: list[dict[str, str]] = []
         """Their headers, names in lower case."""
         self._answers = list(answers)
+        self._always = always
+        self._embeddings = list(embeddings)
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"script": self}))
         self._http.daemon_threads = True
@@ -83,19 +123,35 @@ class OpenAIServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
 
-    def answer(self, body: Json, headers: Mapping[str, str]) -> Reply | Refusal:
+    def answer(self, body: Json, headers: Mapping[str, str]) -> Made:
         """The next answer of the script."""
         with self._lock:
             self.requests.append(body)
             self.headers.append({name.lower(): value for name, value in headers.items()})
-            if not self._answers:
+            answer = self._answers.pop(0) if self._answers else self._always
+            if answer is None:
                 return Refusal(500, f"No answer is scripted for request {len(self.requests)}")
-            answer = self._answers.pop(0)
         return answer(body) if callable(answer) else answer
+
+    def embeddings(self, body: Json) -> Made:
+        """The next scripted answer to a request for embeddings, else the embeddings."""
+        texts = [body["input"]] if isinstance(body["input"], str) else list(body["input"])
+        with self._lock:
+            self.embedded.append(texts)
+            if self._embeddings:
+                return self._embeddings.pop(0)
+        data = [
+            {"object": "embedding", "index": index, "embedding": vector_of(text).tolist()}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
+        answer = {"object": "list", "model": self.model, "data": data, "usage": usage}
+        return Raw(json.dumps(answer).encode())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -104,14 +160,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path != "/v1/chat/completions":
-            self._send_json(404, {"error": {"message": f"No such path: {self.path}", "type": "invalid_request_error"}})
-            return
-        answer = self.script.answer(body, dict(self.headers.items()))
+        if self.path == "/v1/chat/completions":
+            answer = self.script.answer(body, dict(self.headers.items()))
+        elif self.path == "/v1/embeddings":
+            answer = self.script.embeddings(body)
+        else:
+            answer = Raw(
+                json.dumps(
+                    {"error": {"message": f"No such path: {self.path}", "type": "invalid_request_error"}}
+                ).encode(),
+                404,
+            )
         if isinstance(answer, Refusal):
             error = {"message": answer.message, "type": "scripted", "code": None}
             self._send_json(answer.status, {"error": error}, answer.headers)
-        elif body.get("stream"):
+        elif isinstance(answer, Raw):
+            self._send(answer.status, answer.body, answer.headers)
+        elif isinstance(answer, Silence | HangUp):
+            if isinstance(answer, Silence):
+                self.script.closing.wait()
+            self.close_connection = True
+        elif answer.streams or body.get("stream"):
             self._stream(answer, include_usage=bool((body.get("stream_options") or {}).get("include_usage")))
         else:
             self._send_json(200, whole(answer, self.script.model))
@@ -136,11 +205,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def _send_json(self, status: int, body: Json, headers: Mapping[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+        self._send(status, json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def _send(self, status: int, data: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        for name, value in (headers or {}).items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
@@ -158,6 +228,8 @@ def chunks(reply: Reply, model: str, *, include_usage: bool) -> Iterator[Json]:
         yield chunk({"reasoning_content": piece})
     for piece in reply.text:
         yield chunk({"content": piece})
+    if reply.refusal is not None:
+        yield chunk({"refusal": reply.refusal})
     for index, call in enumerate(reply.calls):
         function = {"name": call.name, "arguments": ""}
         yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
@@ -173,6 +245,8 @@ def chunks(reply: Reply, model: str, *, include_usage: bool) -> Iterator[Json]:
 def whole(reply: Reply, model: str) -> Json:
     """The reply as one completion."""
     message: Json = {"role": "assistant", "content": "".join(reply.text) or None}
+    if reply.refusal is not None:
+        message["refusal"] = reply.refusal
     if reply.reasoning:
         message["reasoning_content"] = "".join(reply.reasoning)
     if reply.calls:
@@ -189,4 +263,4 @@ def _head(model: str, kind: str) -> Json:
 
 
 def _finish_reason(reply: Reply) -> str:
-    return "tool_calls" if reply.calls else "stop"
+    return reply.finish_reason or ("tool_calls" if reply.calls else "stop")

@@ -1,0 +1,37 @@
+"""A language model for tests: it answers as it is told to, without HTTP (`openai_server` has one behind HTTP)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from threadkeep.errors import ModelFailed
+from threadkeep.memory.ports import ChatMessage, JsonSchema
+
+Json = dict[str, Any]
+Answer = Json | Exception | asyncio.Event | Callable[[Sequence[ChatMessage]], Json]
+
+
+class ScriptedModel:
+    """Gives its answers in order: an object, an error to raise, or what a function makes of the messages.
+
+    An `asyncio.Event` among them is a gate: the model waits until it is set, and goes on to the next answer.
+    What it was asked is in `asked`. Beyond the script it fails.
+    """
+
+    def __init__(self, answers: Sequence[Answer] = (), name: str = "scripted") -> None:
+        self.name = name
+        self.answers = list(answers)
+        self.asked: list[Sequence[ChatMessage]] = []
+
+    async def complete(self, messages: Sequence[ChatMessage], schema: JsonSchema) -> Json:
+        """The next answer."""
+        self.asked.append(messages)
+        while self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, asyncio.Event):
+                await answer.wait()
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            return answer(messages) if callable(answer) else answer
+        raise ModelFailed(f"No answer is scripted for request {len(self.asked)}")
