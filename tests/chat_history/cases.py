@@ -21,7 +21,8 @@ def history_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [
         {
             "role": message.role.value,
-            "content": message.parts or message.content,
+            "content": message.activity if message.role == "activity" else message.parts or message.content,
+            "activity_type": message.activity_type,
             "status": message.status.value,
             "name": message.name,
             "step": message.step,

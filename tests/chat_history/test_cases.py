@@ -29,8 +29,6 @@ OUR_READING: dict[str, Any] = {
     ],
     # A process that died interrupted its runs.
     "038-disconnect-then-server-restart": lambda expected: _with_status(expected, "errored", "interrupted"),
-    # Activities are not kept yet.
-    "100-verbatim-forwarding-of-odd-wire": lambda expected: [each for each in expected if each["role"] != "activity"],
 }
 
 

@@ -82,6 +82,7 @@ def test_the_constants_are_those_that_other_stores_use() -> None:
         "user",
         "tool",
         "reasoning",
+        "activity",
     ]
     assert [status.value for status in chat_history.MessageStatus] == ["active", "complete", "interrupted", "errored"]
 

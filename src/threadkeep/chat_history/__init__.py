@@ -12,6 +12,7 @@ from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent
 from threadkeep.chat_history.ag_ui.wire import WireEvent, WireInput
+from threadkeep.chat_history.chat_records import ChatEvent, ChatEventCreate, ChatState
 from threadkeep.chat_history.chats import ChatRepository
 from threadkeep.chat_history.constants import (
     DEDUPLICATION_KEY_LENGTH,
@@ -44,8 +45,13 @@ from threadkeep.chat_history.dto import (
 )
 from threadkeep.chat_history.locator import LocatorIndex
 from threadkeep.chat_history.messages import MessageRepository
-from threadkeep.chat_history.models import Chat, EntityLocator, Message, Reasoning, ToolCall
-from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
+from threadkeep.chat_history.models import Chat, EntityLocator, Message, Reasoning, Subagent, ToolCall
+from threadkeep.chat_history.protocols import (
+    ChatRepositoryLike,
+    EventRepositoryLike,
+    MessageRepositoryLike,
+    StateRepositoryLike,
+)
 from threadkeep.chat_history.registry import ChatSessionRegistry
 from threadkeep.chat_history.stream_manager import RunHandle, StreamPersistenceManager
 from threadkeep.chat_history.translate import translate_messages
@@ -64,11 +70,15 @@ __all__ = [
     "AGUIStorageAgent",
     "Chat",
     "ChatCreate",
+    "ChatEvent",
+    "ChatEventCreate",
     "ChatRepository",
     "ChatRepositoryLike",
     "ChatSessionRegistry",
+    "ChatState",
     "EntityLocator",
     "ErrorCodes",
+    "EventRepositoryLike",
     "ExtendedBaseMessage",
     "LocatorIndex",
     "Message",
@@ -85,8 +95,10 @@ __all__ = [
     "Reasoning",
     "Role",
     "RunHandle",
+    "StateRepositoryLike",
     "StorageState",
     "StreamPersistenceManager",
+    "Subagent",
     "ToolCall",
     "WireEvent",
     "WireInput",

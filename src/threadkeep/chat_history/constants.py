@@ -18,7 +18,10 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Role(StrEnum):
-    """Who speaks in a message; AG-UI's own roles (https://docs.ag-ui.com/concepts/messages)."""
+    """Who speaks in a message; AG-UI's own roles (https://docs.ag-ui.com/concepts/messages).
+
+    An activity is what an agent shows beside its messages, such as a plan.
+    """
 
     DEVELOPER = "developer"
     SYSTEM = "system"
@@ -26,6 +29,7 @@ class Role(StrEnum):
     USER = "user"
     TOOL = "tool"
     REASONING = "reasoning"
+    ACTIVITY = "activity"
 
 
 class MessageStatus(StrEnum):

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadkeep.chat_history.constants import MessageStatus, Role
-from threadkeep.chat_history.models import Message, now
+from threadkeep.chat_history.models import Message, Subagent, now
 
 
 class ChatCreate(BaseModel):
@@ -37,6 +37,14 @@ class MessageCreate(BaseModel):
     encrypted_value: str | None = None
     parts: list[Any] | None = None
     interrupts: list[Any] | None = None
+    outcome: Any = None
+    result: Any = None
+    usage: list[Any] | None = None
+    activity_type: str | None = None
+    subagent_run_id: str | None = None
+    subagents: list[Subagent] = Field(default_factory=list)
+    metadata: dict[str, Any] | None = None
+    follows: UUID | None = None
     emitter_type: Literal["user", "agent"] | None = None
 
 
@@ -55,6 +63,12 @@ class MessageUpdate(BaseModel):
     encrypted_value: str | None = None
     parts: list[Any] | None = None
     interrupts: list[Any] | None = None
+    outcome: Any = None
+    result: Any = None
+    usage: list[Any] | None = None
+    activity_type: str | None = None
+    subagents: list[Subagent] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class MessageToolCallCreate(BaseModel):
@@ -74,6 +88,9 @@ class MessageToolCallCreate(BaseModel):
     created_at: datetime = Field(default_factory=now)
     encrypted_value: str | None = None
     awaiting: bool = False
+    parts: list[Any] | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class MessageToolCallUpdate(BaseModel):
@@ -90,6 +107,8 @@ class MessageToolCallUpdate(BaseModel):
     status: MessageStatus | None = None
     encrypted_value: str | None = None
     awaiting: bool | None = None
+    parts: list[Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class MessageReasoningCreate(BaseModel):
@@ -106,6 +125,8 @@ class MessageReasoningCreate(BaseModel):
     status: MessageStatus = MessageStatus.ACTIVE
     created_at: datetime = Field(default_factory=now)
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class MessageReasoningUpdate(BaseModel):
@@ -119,6 +140,7 @@ class MessageReasoningUpdate(BaseModel):
     error: str | None = None
     status: MessageStatus | None = None
     encrypted_value: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class ToolCallPublic(BaseModel):
@@ -139,6 +161,9 @@ class ToolCallPublic(BaseModel):
     created_at: datetime
     encrypted_value: str | None = None
     awaiting: bool = False
+    parts: list[Any] | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class ReasoningPublic(BaseModel):
@@ -156,6 +181,8 @@ class ReasoningPublic(BaseModel):
     status: MessageStatus
     created_at: datetime
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class MessagePublic(BaseModel):
@@ -180,6 +207,14 @@ class MessagePublic(BaseModel):
     encrypted_value: str | None = None
     parts: list[Any] | None = None
     interrupts: list[Any] | None = None
+    outcome: Any = None
+    result: Any = None
+    usage: list[Any] | None = None
+    activity_type: str | None = None
+    subagent_run_id: str | None = None
+    subagents: list[Subagent] = Field(default_factory=list)
+    metadata: dict[str, Any] | None = None
+    follows: UUID | None = None
 
     @classmethod
     def from_message(cls, message: Message) -> Self:

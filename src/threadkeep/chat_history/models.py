@@ -3,6 +3,7 @@
 The application's own time of a message is `timestamp`, because `created_at` of an event is its version token.
 """
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid4
@@ -66,8 +67,11 @@ class ToolCall(BaseModel):
         tool_call_id: the id of the tool message that brought the result; None while there is none.
         arguments: the arguments as they were streamed, usually JSON.
         content: the result; empty while there is none.
+        parts: the result as AG-UI parts, where it was not plain text; `content` has their text.
         awaiting: its run has ended, and the client or a person is to answer it.
         encrypted_value: what the provider wants back with the call, as it came.
+        subagent_run_id: the subagent that made the call.
+        metadata: what its events carried.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -85,6 +89,9 @@ class ToolCall(BaseModel):
     created_at: datetime = Field(default_factory=now)
     encrypted_value: str | None = None
     awaiting: bool = False
+    parts: list[Any] | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class Reasoning(BaseModel):
@@ -95,6 +102,8 @@ class Reasoning(BaseModel):
         agui_id: AG-UI's message id of the step.
         name: its title; empty where the agent gave none.
         encrypted_value: what the provider wants back instead of, or beside, the text, as it came.
+        subagent_run_id: the subagent that thought it.
+        metadata: what its events carried.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -109,6 +118,38 @@ class Reasoning(BaseModel):
     status: MessageStatus = MessageStatus.ACTIVE
     created_at: datetime = Field(default_factory=now)
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Subagent(BaseModel):
+    """An agent that worked for a run, inside the message of the agent that it worked for.
+
+    Attributes:
+        subagent_run_id: AG-UI's own id of it; what it said carries the same.
+        parent_subagent_run_id: the subagent that it worked for; None where that was the agent itself.
+        parent_tool_call_id: the call that it was started by.
+        parent_message_id: the message that it was started by.
+        result: what it gave back.
+        outcome: how it ended, as AG-UI says it.
+        metadata: what its events carried.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    subagent_run_id: str
+    name: str = ""
+    description: str | None = None
+    parent_subagent_run_id: str | None = None
+    parent_tool_call_id: str | None = None
+    parent_message_id: str | None = None
+    result: Any = None
+    outcome: Any = None
+    in_progress: bool = True
+    error: str | None = None
+    status: MessageStatus = MessageStatus.ACTIVE
+    created_at: datetime = Field(default_factory=now)
+    metadata: dict[str, Any] | None = None
 
 
 class Message(DREvent, session=Chat):
@@ -125,6 +166,15 @@ class Message(DREvent, session=Chat):
         run_id: the run that it came from, or that it was sent with.
         parts: the content as AG-UI parts, where it was not plain text; `content` has their text.
         interrupts: what the run waits for, on the last message of a run that ended with interrupts.
+        outcome: how its run ended, as AG-UI says it; on the last message of a run, as are `result` and `usage`.
+        result: what its run gave back.
+        usage: the tokens that its run used, an entry for each model.
+        activity_type: what kind of activity it is; its `content` is the JSON of the activity, see `activity`.
+        subagent_run_id: the subagent that said it.
+        subagents: the subagents that worked for it.
+        metadata: what its events carried, and the one that ended its run.
+        follows: the message that this one comes after, where that is not the one stored before it: the user edited an
+            earlier message, or asked for another answer to it. The nil UUID where the conversation began anew.
     """
 
     __event_type__ = MEMORY_CHAT_MESSAGE_EVENT_TYPE
@@ -146,6 +196,14 @@ class Message(DREvent, session=Chat):
     encrypted_value: str | None = None
     parts: list[Any] | None = None
     interrupts: list[Any] | None = None
+    outcome: Any = None
+    result: Any = None
+    usage: list[Any] | None = None
+    activity_type: str | None = None
+    subagent_run_id: str | None = None
+    subagents: list[Subagent] = Field(default_factory=list)
+    metadata: dict[str, Any] | None = None
+    follows: UUID | None = None
 
     @field_validator("content", mode="before", check_fields=False)
     @classmethod
@@ -155,6 +213,16 @@ class Message(DREvent, session=Chat):
     @field_serializer("content", when_used="json", check_fields=False)
     def _store_content(self, value: str) -> str:
         return wire_non_empty_str(value)
+
+    @property
+    def activity(self) -> Any:
+        """The content of an activity as a value; None for other messages, and where it was cut."""
+        if self.role != Role.ACTIVITY:
+            return None
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            return None
 
     def is_readable(self) -> bool:
         """Whether the body has a shape that this package knows."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
+from threadkeep.chat_history.chat_records import ChatEvent, ChatEventCreate
 from threadkeep.chat_history.dto import (
     ChatCreate,
     MessageCreate,
@@ -80,3 +81,25 @@ class MessageRepositoryLike(Protocol):
 
     async def get_last_messages(self, chat_uuids: list[UUID]) -> dict[UUID, Message]:
         """The newest message of each of these chats."""
+
+
+@runtime_checkable
+class StateRepositoryLike(Protocol):
+    """Where the last state of each thread is kept. A message repository that has these methods is given the states."""
+
+    async def save_state(self, chat_uuid: UUID, state: Any, run_id: str | None = None) -> None:
+        """Store the state of a thread in place of the one before."""
+
+    async def get_state(self, chat_uuid: UUID) -> Any:
+        """The last state of a thread, or None."""
+
+
+@runtime_checkable
+class EventRepositoryLike(Protocol):
+    """Where events are kept as they came. A message repository that has these methods is given those asked for."""
+
+    async def add_events(self, chat_uuid: UUID, events: Sequence[ChatEventCreate]) -> None:
+        """Keep events, in order. One that is repeated has the same `uuid`."""
+
+    async def get_events(self, chat_uuid: UUID) -> Sequence[ChatEvent]:
+        """The events of a chat that were kept, in order."""

@@ -23,11 +23,11 @@ def fit(message: Message) -> dict[str, Any]:
     characters = len(content) + sum(len(part.content) + len(getattr(part, "arguments", "")) for part in parts)
     if characters <= _SAFE_CHARACTERS and message.parts is None:
         return changes
-    surplus = _json_bytes(message.model_dump(mode="json")) - _json_bytes(message.content) + _json_bytes(content)
+    surplus = json_bytes(message.model_dump(mode="json")) - json_bytes(message.content) + json_bytes(content)
     surplus -= MAX_BODY_BYTES
     if surplus > 0 and message.parts is not None:
         lighter = [_light_part(part) for part in message.parts]
-        surplus -= _json_bytes(message.parts) - _json_bytes(lighter)
+        surplus -= json_bytes(message.parts) - json_bytes(lighter)
         changes |= {"parts": lighter, "error": message.error or "parts cut: the largest are not stored"}
     if surplus <= 0:
         return changes
@@ -41,10 +41,10 @@ def fit(message: Message) -> dict[str, Any]:
             break
         part = nested[place]
         text = getattr(part, field)
-        size = _json_bytes(text)
+        size = json_bytes(text)
         keep = max(1, longest - 1 - surplus * longest // size)
         cut = part.model_copy(update=_cut(part, field, keep))
-        surplus -= size - _json_bytes(getattr(cut, field))
+        surplus -= size - json_bytes(getattr(cut, field))
         if place < len(calls):
             calls[place] = cut
         else:
@@ -54,7 +54,7 @@ def fit(message: Message) -> dict[str, Any]:
 
 def _light_part(part: Any) -> Any:
     """A part that is replayed later: a large one becomes a text that says what was there."""
-    size = _json_bytes(part)
+    size = json_bytes(part)
     if size <= _LARGE_PART_BYTES:
         return part
     kind = part.get("type", "part") if isinstance(part, dict) else "part"
@@ -67,5 +67,6 @@ def _cut(record: Any, field: str, keep: int) -> dict[str, Any]:
     return {field: text[:keep], "error": record.error or note}
 
 
-def _json_bytes(value: Any) -> int:
+def json_bytes(value: Any) -> int:
+    """How many bytes a value takes in a request."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))

@@ -2,9 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
+from pydantic import BaseModel
+
 _OPEN_JSON = ("{", "[")
+# What nests deeper than any reader of JSON follows is kept as text from here on.
+_DEEPEST = 100
 
 
 def text_of(value: Any) -> str:
@@ -19,8 +24,13 @@ def identifier_of(value: Any) -> str | None:
     if isinstance(value, str):
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+        return compact_json(value)
     return None
+
+
+def error_of(value: Any) -> str | None:
+    """What a result says of its failure; None where it says that there is none."""
+    return None if value is False else text_of(value) or None
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
@@ -31,12 +41,29 @@ def list_of(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
+def plain(value: Any, depth: int = 0) -> Any:
+    """A copy that shares nothing with `value` and holds what JSON can say: numbers without end are null."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, BaseModel):
+        value = value.model_dump(by_alias=True, warnings=False)
+    if isinstance(value, Mapping | list | tuple) and depth >= _DEEPEST:
+        return compact_json(value)
+    if isinstance(value, Mapping):
+        return {text_of(key): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, depth + 1) for item in value]
+    return str(value)
+
+
 def compact_json(value: Any) -> str:
     """JSON without blanks; what JSON cannot say is said by `str`."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_said)
     except (TypeError, ValueError, RecursionError):
-        return str(type(value).__name__)
+        return type(value).__name__
 
 
 def is_complete_json(text: str) -> bool:
@@ -59,3 +86,7 @@ def joined_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text
+
+
+def _said(value: Any) -> Any:
+    return value.model_dump(by_alias=True, warnings=False) if isinstance(value, BaseModel) else str(value)

@@ -1,10 +1,11 @@
 """What the fold keeps: rows, tool calls and reasonings while they grow. Plain values; the fold alone changes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from threadkeep.chat_history.ag_ui.lenient import joined_surrogates
+from threadkeep.chat_history.ag_ui.lenient import compact_json, joined_surrogates
 from threadkeep.chat_history.constants import MessageStatus, Role
 
 
@@ -38,6 +39,52 @@ class Text:
         return text
 
 
+class JSONText(Text):
+    """A value as the text of its JSON, which is made when somebody asks for it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any = None) -> None:
+        super().__init__()
+        self._value = value
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+        self._parts = []
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        if not self._parts:
+            self.replace(compact_json(self._value))
+        return super().__str__()
+
+
+@dataclass(slots=True, eq=False)
+class Subagent:
+    """An agent that worked for this run, as it was announced and as it ended."""
+
+    subagent_run_id: str
+    created_at: datetime
+    row: "Row | None" = None
+    name: str = ""
+    description: str | None = None
+    parent_subagent_run_id: str | None = None
+    parent_tool_call_id: str | None = None
+    parent_message_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    result: Any = None
+    outcome: Any = None
+    status: MessageStatus = MessageStatus.ACTIVE
+    error: str | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Reasoning:
     """One reasoning step."""
@@ -48,6 +95,8 @@ class Reasoning:
     row: "Row | None" = None
     content: Text = field(default_factory=Text)
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
     status: MessageStatus = MessageStatus.ACTIVE
     error: str | None = None
 
@@ -57,7 +106,7 @@ class Call:
     """One tool call.
 
     `answered` tells an empty result from none; `sealed` takes no more arguments; `awaiting` outlives its run, because
-    the client or a person answers it.
+    the client or a person answers it. `parts` are the result where it was not plain text.
     """
 
     agui_id: str | None
@@ -66,8 +115,11 @@ class Call:
     row: "Row"
     arguments: Text = field(default_factory=Text)
     content: str = ""
+    parts: list[Any] | None = None
     result_id: str | None = None
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
     answered: bool = False
     sealed: bool = False
     awaiting: bool = False
@@ -92,8 +144,15 @@ class Row:
     content: Text = field(default_factory=Text)
     calls: list[Call] = field(default_factory=list)
     reasonings: list[Reasoning] = field(default_factory=list)
+    subagents: list[Subagent] = field(default_factory=list)
+    activity_type: str | None = None
     interrupts: list[Any] | None = None
+    outcome: Any = None
+    result: Any = None
+    usage: list[Any] | None = None
     encrypted_value: str | None = None
+    subagent_run_id: str | None = None
+    metadata: dict[str, Any] | None = None
     status: MessageStatus = MessageStatus.ACTIVE
     error: str | None = None
     open: bool = False
@@ -101,3 +160,8 @@ class Row:
     results: bool = False
     kept: bool = False
     unsaved: int = 0
+
+
+def merged(present: dict[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata after more of it has come: the last word on a key counts."""
+    return {**(present or {}), **more}

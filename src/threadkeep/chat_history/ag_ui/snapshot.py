@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadkeep.chat_history.ag_ui.lenient import identifier_of, list_of, mapping_of, text_of
-from threadkeep.chat_history.ag_ui.records import Row
+from threadkeep.chat_history.ag_ui.activities import Activities
+from threadkeep.chat_history.ag_ui.content import text_and_parts
+from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, list_of, mapping_of, plain, text_of
+from threadkeep.chat_history.ag_ui.records import Row, merged
 from threadkeep.chat_history.ag_ui.turn import Turn
 from threadkeep.chat_history.constants import Role
 
@@ -21,7 +23,7 @@ class Known:
 NOTHING_KNOWN = Known()
 
 
-def merge(turn: Turn, messages: Sequence[Any], known: Known) -> None:
+def merge(turn: Turn, messages: Sequence[Any], known: Known, activities: Activities) -> None:
     """Merge a snapshot.
 
     A snapshot is the whole conversation, so only what stands behind its last user message is of this run. There an
@@ -40,6 +42,8 @@ def merge(turn: Turn, messages: Sequence[Any], known: Known) -> None:
             _merge_assistant(turn, entry, known)
         elif role == "reasoning":
             _merge_reasoning(turn, entry, known)
+        elif role == "activity":
+            _merge_activity(activities, entry, known)
 
 
 def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
@@ -50,7 +54,8 @@ def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None
     if row is None:
         if agui_id in known.ids or (content and content in known.texts) or not (content or calls):
             return
-        row = turn.begin_text(agui_id, Role.ASSISTANT, identifier_of(entry.get("name")))
+        name, owner = identifier_of(entry.get("name")), identifier_of(entry.get("subagentRunId"))
+        row = turn.begin_text(agui_id, Role.ASSISTANT, name, owner)
         turn.end_text(row)
     elif agui_id is not None:
         turn.alias(agui_id, row)
@@ -58,6 +63,11 @@ def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None
         turn.say(row, content[row.content.length :])
     for fields in calls:
         _merge_call(turn, row, fields)
+    encrypted, metadata = identifier_of(entry.get("encryptedValue")), mapping_of(entry.get("metadata"))
+    if (encrypted and row.encrypted_value is None) or metadata:
+        row.encrypted_value = row.encrypted_value or encrypted
+        row.metadata = merged(plain(metadata), row.metadata or {}) or None
+        turn.touch(row)
 
 
 def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
@@ -77,9 +87,8 @@ def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
 def _merge_result(turn: Turn, entry: Mapping[str, Any]) -> None:
     call = turn.call_of(identifier_of(entry.get("toolCallId")))
     if call is not None and not call.answered:
-        turn.answer(
-            call, text_of(entry.get("content")), identifier_of(entry.get("id")), identifier_of(entry.get("error"))
-        )
+        content, parts = text_and_parts(entry.get("content"))
+        turn.answer(call, content, identifier_of(entry.get("id")), error_of(entry.get("error")), parts)
 
 
 def _merge_reasoning(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
@@ -96,6 +105,13 @@ def _merge_reasoning(turn: Turn, entry: Mapping[str, Any], known: Known) -> None
     turn.keep_reasoning(reasoning)
     turn.think(reasoning, content)
     turn.end_reasoning(reasoning)
+
+
+def _merge_activity(activities: Activities, entry: Mapping[str, Any], known: Known) -> None:
+    agui_id, kind = identifier_of(entry.get("id")), text_of(entry.get("activityType"))
+    if agui_id not in known.ids:
+        owner = identifier_of(entry.get("subagentRunId"))
+        activities.show(agui_id, kind, entry.get("content"), replace=False, owner=owner)
 
 
 def _row_by_calls(turn: Turn, calls: Sequence[Mapping[str, Any]]) -> Row | None:

@@ -3,15 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from pydantic import BaseModel
 
+from threadkeep.chat_history.ag_ui.kept_events import KeptEvents
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
+from threadkeep.chat_history.ag_ui.records import Subagent as SubagentRecord
 from threadkeep.chat_history.ag_ui.state import StorageState
+from threadkeep.chat_history.ag_ui.thread_state import ThreadState
+from threadkeep.chat_history.ag_ui.turn import Written
+from threadkeep.chat_history.chat_records import ChatEventCreate
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.dto import MessageReasoningUpdate, MessageToolCallUpdate, MessageUpdate
-from threadkeep.chat_history.protocols import MessageRepositoryLike
+from threadkeep.chat_history.models import Subagent
+from threadkeep.chat_history.protocols import EventRepositoryLike, MessageRepositoryLike, StateRepositoryLike
 from threadkeep.persistence import DRMemoryNotFoundError
 
 M = TypeVar("M", bound=BaseModel)
@@ -47,19 +53,27 @@ class StoredRows:
         values = self._of(record).values
         return values.get("status", MessageStatus.ACTIVE) is MessageStatus.ACTIVE and not values.get("awaiting")
 
-    def length(self, row: Row) -> int:
+    def length(self, row: Written) -> int:
         """How many characters of a row's content are stored."""
-        return len(self._of(row).values.get("content", ""))
+        return len(self._of(row).values.get("content", "")) if isinstance(row, Row) else 0
 
-    async def store(self, rows: Sequence[Row]) -> None:
-        """Bring the repository up to what the rows hold now, in one transaction.
+    async def store(self, written: Sequence[Written]) -> None:
+        """Bring the repository up to what is held now: the rows in one transaction, then what stands beside them.
 
         Raises DRMemoryNotFoundError where a message is gone, and whatever the repository raises; nothing counts
         as stored then.
         """
         done: list[tuple[Record, _Stored]] = []
         # Taken before the first await, after which the fold may go on.
-        plan = [(row, _values_of(row)) for row in rows]
+        plan = [(row, _values_of(row)) for row in written if isinstance(row, Row)]
+        beside = [record for record in written if not isinstance(record, Row)]
+        if plan:
+            await self._store_rows(plan, done)
+            self._stored.update(done)
+        for record in beside:
+            await (self._store_state(record) if isinstance(record, ThreadState) else self._store_events(record))
+
+    async def _store_rows(self, plan: Sequence[tuple[Row, "_RowValues"]], done: list[tuple[Record, _Stored]]) -> None:
         async with self._repository.transaction():
             for row, (values, calls, reasonings) in plan:
                 uuid = await self._store_row(row, values, done)
@@ -67,7 +81,28 @@ class StoredRows:
                     await self._store_call(call, call_values, uuid, done)
                 for step, step_values in reasonings:
                     await self._store_reasoning(step, step_values, uuid, done)
-        self._stored.update(done)
+
+    async def _store_state(self, state: ThreadState) -> None:
+        if isinstance(self._repository, StateRepositoryLike):
+            await self._repository.save_state(self._state.chat.chat_uuid, state.value, self._state.run_id)
+
+    async def _store_events(self, kept: KeptEvents) -> None:
+        if isinstance(self._repository, EventRepositoryLike):
+            chat_uuid, run_id = self._state.chat.chat_uuid, self._state.run_id
+            new = kept.events[kept.stored :]
+            creates = [
+                ChatEventCreate(
+                    # The same in every attempt, so that a repeated write is recognised.
+                    uuid=uuid5(chat_uuid, f"{run_id}/{place}"),
+                    kind=event.type,
+                    fields=dict(event.fields),
+                    run_id=run_id,
+                    timestamp=event.timestamp,
+                )
+                for place, event in enumerate(new, kept.stored)
+            ]
+            await self._repository.add_events(chat_uuid, creates)
+            kept.stored += len(new)
 
     async def _store_row(self, row: Row, values: dict[str, Any], done: list[tuple[Record, _Stored]]) -> UUID:
         stored = self._of(row)
@@ -134,8 +169,16 @@ def _row_values(row: Row) -> dict[str, Any]:
         "agui_id": row.agui_id,
         "name": row.name,
         "content": str(row.content),
+        "step": row.step,
         "interrupts": row.interrupts,
+        "outcome": row.outcome,
+        "result": row.result,
+        "usage": row.usage,
         "encrypted_value": row.encrypted_value,
+        "activity_type": row.activity_type,
+        "subagent_run_id": row.subagent_run_id,
+        "subagents": [_subagent(each) for each in row.subagents] or None,
+        "metadata": row.metadata,
         **_ending(row),
     }
 
@@ -147,7 +190,10 @@ def _call_values(call: Call) -> dict[str, Any]:
         "name": call.name,
         "arguments": str(call.arguments),
         "content": call.content,
+        "parts": call.parts,
         "encrypted_value": call.encrypted_value,
+        "subagent_run_id": call.subagent_run_id,
+        "metadata": call.metadata,
         "awaiting": call.awaiting,
         **_ending(call),
     }
@@ -159,11 +205,29 @@ def _reasoning_values(step: Reasoning) -> dict[str, Any]:
         "name": step.name,
         "content": str(step.content),
         "encrypted_value": step.encrypted_value,
+        "subagent_run_id": step.subagent_run_id,
+        "metadata": step.metadata,
         **_ending(step),
     }
 
 
-def _ending(record: Record) -> dict[str, Any]:
+def _subagent(each: SubagentRecord) -> Subagent:
+    return Subagent(
+        subagent_run_id=each.subagent_run_id,
+        name=each.name,
+        description=each.description,
+        parent_subagent_run_id=each.parent_subagent_run_id,
+        parent_tool_call_id=each.parent_tool_call_id,
+        parent_message_id=each.parent_message_id,
+        result=each.result,
+        outcome=each.outcome,
+        created_at=each.created_at,
+        metadata=each.metadata,
+        **_ending(each),
+    )
+
+
+def _ending(record: Record | SubagentRecord) -> dict[str, Any]:
     return {
         "in_progress": record.status is MessageStatus.ACTIVE,
         "status": record.status,

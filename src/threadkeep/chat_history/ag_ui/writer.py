@@ -17,6 +17,7 @@ from threadkeep.chat_history.ag_ui.records import Row
 from threadkeep.chat_history.ag_ui.shortfall import Shortfall, shortfall_of, tell_later
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.stored_rows import StoredRows
+from threadkeep.chat_history.ag_ui.turn import Written
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.protocols import MessageRepositoryLike
 
@@ -47,9 +48,9 @@ class RowWriter:
         self._backlog = backlog
         self._clock = clock or LoopClock()
         self._backoff = Backoff(patience.first_delay, patience.longest_delay)
-        self._writes: dict[Row, int] = {}
-        self._refused: set[Row] = set()
-        self._untold: dict[Row, Shortfall] = {}
+        self._writes: dict[Written, int] = {}
+        self._refused: set[Written] = set()
+        self._untold: dict[Written, Shortfall] = {}
         self._gone = False
         self._due = asyncio.Event()
         self._timer: Timer | None = None
@@ -100,10 +101,10 @@ class RowWriter:
             # A store that fails without ever waiting must not keep everybody else from running.
             await asyncio.sleep(0)
 
-    def _rest(self) -> list[Row]:
+    def _rest(self) -> list[Written]:
         return [] if self._gone else [row for row in self._state.fold.turn.dirty if row not in self._refused]
 
-    def _wait(self, row: Row, now: datetime) -> float:
+    def _wait(self, row: Written, now: datetime) -> float:
         wait = self._policy.wait(
             unsaved=row.unsaved,
             stored=self._stored.length(row),
@@ -127,7 +128,7 @@ class RowWriter:
     async def _write(self) -> None:
         """One attempt at all that has changed. Where it may be one row that fails it, one attempt at each."""
         async with self._writing:
-            places = {row: place for place, row in enumerate(self._state.fold.turn.rows)}
+            places: dict[Written, int] = {row: place for place, row in enumerate(self._state.fold.turn.rows)}
             rows = sorted(self._rest(), key=lambda row: places.get(row, -1))
             mark = self._backlog.folded
             verdict = await self._attempt(rows) if rows else None
@@ -143,7 +144,7 @@ class RowWriter:
             if verdict is not Verdict.DOWN:
                 await self._tell()
 
-    async def _attempt(self, rows: Sequence[Row]) -> Verdict | None:
+    async def _attempt(self, rows: Sequence[Written]) -> Verdict | None:
         """Store rows; what the failure means where it fails."""
         dirty = self._state.fold.turn.dirty
         taken = [(row, dirty.pop(row), row.unsaved) for row in rows if row in dirty]
@@ -164,7 +165,7 @@ class RowWriter:
             self._writes[row] = self._writes.get(row, 0) + 1
         return None
 
-    def _after_failure(self, rows: Sequence[Row], error: Exception) -> Verdict:
+    def _after_failure(self, rows: Sequence[Written], error: Exception) -> Verdict:
         run_id, verdict = self._state.run_id, verdict_on(error)
         if verdict is Verdict.GONE:
             logger.info("run %r: its chat is gone, nothing more of it is stored", run_id)
@@ -176,7 +177,7 @@ class RowWriter:
         elif len(rows) == 1:
             logger.error("run %r: the store refuses a message; it is not stored in full: %s", run_id, error)
             self._refused.add(rows[0])
-            self._untold[rows[0]] = self._shortfall(rows[0], f"The store refused this message: {error}")
+            self._tell_of(rows[0], f"The store refused this message: {error}")
         return verdict
 
     async def _tell(self) -> None:
@@ -205,8 +206,10 @@ class RowWriter:
         )
         reason = f"The store gave no answer for {seconds:g} s after the end of the run; this is not all of it"
         for row in rows:
-            self._untold[row] = self._shortfall(row, reason)
+            self._tell_of(row, reason)
         tell_later(self._state.run_id, self._untold.values(), self._repository, self._patience, self._clock)
 
-    def _shortfall(self, row: Row, reason: str) -> Shortfall:
-        return shortfall_of(row, reason, self._state, self._stored)
+    def _tell_of(self, row: Written, reason: str) -> None:
+        # A state, or an event that was kept as it came, has no place in the history to say so.
+        if isinstance(row, Row):
+            self._untold[row] = shortfall_of(row, reason, self._state, self._stored)
