@@ -14,6 +14,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from threadkeep.chat_history.bounded import BoundedCache
+from threadkeep.chat_history.chat_records import ChatRecords
 from threadkeep.chat_history.constants import (
     LOCATOR_KIND_CHAT,
     LOCATOR_KIND_MESSAGE,
@@ -45,7 +46,7 @@ _CONCURRENT_READS = 8
 _open_batch: ContextVar[tuple[object, MessageBatch] | None] = ContextVar("open_batch", default=None)
 
 
-class MessageRepository:
+class MessageRepository(ChatRecords):
     """Messages as events of the chats of a memory space.
 
     ```python
@@ -69,10 +70,9 @@ class MessageRepository:
         chat_cls: type[Chat] = Chat,
         message_cls: type[Message] = Message,
     ) -> None:
+        super().__init__(registry or ChatSessionRegistry(space), chat_cls)
         self._space = space
-        self._registry = registry or ChatSessionRegistry(space)
         self._message_class = message_cls
-        self._chat_class = chat_cls
         self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
         self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
         self._chat_uuids: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_CHAT_UUIDS)
