@@ -14,12 +14,17 @@ def texts(body: str) -> list[str]:
 
     Decoded, so that it is the same text whether the JSON was written with escapes or without.
     """
+    return [text for text in _texts(fields_of(body)) if isinstance(text, str) and text not in ("", _EMPTY)]
+
+
+def fields_of(body: str) -> dict[str, Any]:
+    """The fields of an event's body; none where it is nested too deep to be read."""
     try:
         # Decimal takes numbers of any length, which int does not.
-        fields = json.loads(body, parse_int=Decimal)
+        fields: dict[str, Any] = json.loads(body, parse_int=Decimal)
     except RecursionError:
-        return []
-    return [text for text in _texts(fields) if isinstance(text, str) and text not in ("", _EMPTY)]
+        return {}
+    return fields
 
 
 def _texts(fields: dict[str, Any]) -> Iterator[Any]:

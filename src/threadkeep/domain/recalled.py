@@ -1,0 +1,22 @@
+"""What came from memory: marked where it enters a conversation, and left out where memories are extracted.
+
+An agent that is reminded of something must not have it noted as if somebody had just said it.
+"""
+
+import re
+
+EVENT_TYPE = "memory"
+"""The type of an event that holds nothing but memories, whoever sends it."""
+OPEN = "<recalled-memories>"
+CLOSE = "</recalled-memories>"
+_BLOCK = re.compile(re.escape(OPEN) + ".*?" + re.escape(CLOSE), re.DOTALL)
+
+
+def block(memories: str) -> str:
+    """A text of memories in marks, to be put in front of a prompt."""
+    return f"{OPEN}\n{memories.replace(CLOSE, '')}\n{CLOSE}"
+
+
+def without(text: str) -> str:
+    """The text without what is in marks."""
+    return _BLOCK.sub("", text) if OPEN in text else text
