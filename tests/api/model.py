@@ -189,6 +189,18 @@ class Model:
         self.session(user, space, session, *_page_faults(offset, limit))
         return _page(session.of_type(event_type), offset, limit)
 
+    def events_after(
+        self, user: str, space: Space, session: Session, event_type: str | None, after: int, limit: int
+    ) -> Json:
+        self.session(user, space, session, *_page_faults(after, limit))
+        found = session.of_type(event_type)
+        later = [fields for fields in found if fields["sequenceId"] > after]
+        return {"items": later[:limit], "total": len(found), "offset": 0, "limit": limit}
+
+    def history(self, user: str, space: Space, session: Session, event_type: str | None, after: int) -> Json:
+        self.session(user, space, session, *_page_faults(after, 1))
+        return {"items": [fields for fields in session.of_type(event_type) if fields["sequenceId"] > after]}
+
     def last_events(self, user: str, space: Space, session: Session, event_type: str | None, count: int) -> Json:
         self.session(user, space, session, *_page_faults(0, count))
         found = session.of_type(event_type)

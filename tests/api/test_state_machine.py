@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 import httpx
@@ -38,13 +38,13 @@ class Servers:
         self._runner = runner
         self._containers = containers
         self._clients = clients
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
         self._tokens: dict[str, str] = {}
 
     def take_new_users(self) -> None:
         """Users who have nothing yet, so that one database serves all examples."""
         for name in ("alice", "bob"):
-            creating = self._containers[0].tokens.create(user=f"{name} {next(self._numbers)}", name="test")
+            creating = self._containers[0].tokens.create(user=f"{name} {next(self.numbers)}", name="test")
             self._tokens[name] = self._runner.run(creating)[1]
 
     def call(self, caller: Caller, method: str, path: str, headers: dict[str, str], body: Any) -> httpx.Response:
@@ -185,16 +185,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule(caller=callers, number=numbers, draft=drawn.drafts)
     def append(self, caller: Caller, number: Which, draft: Json) -> None:
-        space, session, path = self.session(number)
-        made = self.ask(
-            *(caller, "POST", f"{path}events/"),
-            lambda: self.model.append(caller[1], space, session, [draft])[0],
-            body=draft,
-            status=201,
-            learn=("createdAt",),
-        )
-        if made:
-            session.events.append(Event(made))
+        self.append_one(caller, number, draft, {})
 
     @rule(caller=callers, number=numbers, given=drawn.batches, times=drawn.repeats)
     def append_batch(self, caller: Caller, number: Which, given: list[Json], times: int) -> None:
@@ -218,6 +209,68 @@ class Calls(RuleBasedStateMachine):
             lambda: self.model.list_events(caller[1], space, session, event_type, offset, limit),
             query=[("eventType", event_type), ("offset", offset), ("limit", limit)],
         )
+
+    @rule(caller=callers, number=numbers, event_type=drawn.event_types, after=offsets, limit=sizes)
+    def events_after(self, caller: Caller, number: Which, event_type: str | None, after: int, limit: int) -> None:
+        space, session, path = self.session(number, with_events=True)
+        self.ask(
+            *(caller, "GET", f"{path}events/"),
+            lambda: self.model.events_after(caller[1], space, session, event_type, after, limit),
+            query=[("eventType", event_type), ("after", after), ("limit", limit)],
+        )
+
+    @rule(caller=callers, number=numbers, event_type=drawn.event_types, after=offsets)
+    def history(self, caller: Caller, number: Which, event_type: str | None, after: int) -> None:
+        space, session, path = self.session(number, with_events=True)
+        self.ask(
+            *(caller, "GET", f"{path}history/"),
+            lambda: self.model.history(caller[1], space, session, event_type, after),
+            query=[("eventType", event_type), ("after", after)],
+            read=lambda answer: {"items": [json.loads(line) for line in answer.content.splitlines()]},
+        )
+
+    @rule(caller=callers, number=numbers, size=st.integers(1, 3), people=drawn.some_people)
+    def walk_sessions(self, caller: Caller, number: Which, size: int, people: list[str]) -> None:
+        """The pages by cursor are those by offset."""
+        space, path = self.space(number)
+        cursor: str | None = ""
+        seen = 0
+        while cursor is not None:
+            cursors: list[str | None] = []
+
+            def page(seen: int = seen) -> Json:
+                return {**self.model.list_sessions(caller[1], space, seen, size, people, None, None), "offset": 0}
+
+            def read(answer: httpx.Response, cursors: list[str | None] = cursors) -> Json:
+                found: Json = answer.json()
+                cursors.append(found.pop("nextCursor"))
+                return found
+
+            query = [("cursor", cursor), ("limit", size), *(("participants", name) for name in people)]
+            found = self.ask(caller, "GET", f"{path}sessions/", page, query=query, read=read)
+            if found is None:
+                return
+            seen += len(found["items"])
+            (cursor,) = cursors
+            assert (cursor is not None) == (seen < found["total"])
+
+    @rule(caller=callers, number=numbers, draft=drawn.drafts, another=st.booleans())
+    def append_again(self, caller: Caller, number: Which, draft: Json, another: bool) -> None:
+        """An answer that was lost: the same request on the other server, or with the key another one."""
+        _, _, path = self.session(number)
+        headers = {"Idempotency-Key": f"key {next(self.servers.numbers)}"}
+        made = self.append_one(caller, number, draft, headers)
+        if made is None:
+            return
+        other = (1 - caller[0], caller[1])
+        sent = {"body": {"content": "another"}, "emitter": {"type": "agent"}} if another else draft
+        answer = self.servers.call(other, "POST", f"{path}events/", headers, sent)
+        if another:
+            assert (answer.status_code, "Idempotency-Key" in answer.text) == (422, True), answer.text
+        else:
+            assert (answer.status_code, answer.headers["Idempotency-Replayed"]) == (201, "true"), answer.text
+            assert answer.json()["sequenceId"] == made["sequenceId"]
+        self.history(caller, number, None, 0)
 
     @rule(caller=callers, number=numbers, event_type=drawn.event_types, count=sizes)
     def last_events(self, caller: Caller, number: Which, event_type: str | None, count: int) -> None:
@@ -268,6 +321,20 @@ class Calls(RuleBasedStateMachine):
             lambda: self.model.delete_event(caller[1], space, session, of),
             status=204,
         )
+
+    def append_one(self, caller: Caller, number: Which, draft: Json, headers: dict[str, str]) -> Json | None:
+        space, session, path = self.session(number)
+        made = self.ask(
+            *(caller, "POST", f"{path}events/"),
+            lambda: self.model.append(caller[1], space, session, [draft])[0],
+            body=draft,
+            headers=headers,
+            status=201,
+            learn=("createdAt",),
+        )
+        if made:
+            session.events.append(Event(made))
+        return cast(Json | None, made)
 
     def search(
         self,
@@ -332,6 +399,7 @@ class Calls(RuleBasedStateMachine):
         headers: dict[str, str] | None = None,
         status: int = 200,
         learn: tuple[str, ...] = (),
+        read: Callable[[httpx.Response], Json] = httpx.Response.json,
     ) -> Any:
         """Make a call, and hold the answer against the model's.
 
@@ -350,7 +418,7 @@ class Calls(RuleBasedStateMachine):
         if status == 204:
             assert answer.content == b""
             return None
-        found = answer.json()
+        found = read(answer)
         for mine, theirs in _entities(expected, found):
             for name in learn:
                 assert name != "createdAt" or theirs[name] > mine.get(name, "")
