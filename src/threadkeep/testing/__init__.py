@@ -1,1 +1,1 @@
-"""Public fakes for tests: a scripted agent. Fakes nothing but models."""
+"""For tests of applications: public fakes of models and agents, and a suite that chat stores must pass."""
