@@ -217,6 +217,47 @@ memory_search = Table(
     Column("words", Text, nullable=False),
 )
 
+# How far the events of a session were read for memories, and how that went. It outlives its session, as the events do.
+extractions = Table(
+    "extractions",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    # Up to this number each event was read, once; up to that one they are to be read.
+    Column("read_to", BigInteger, nullable=False, server_default="0"),
+    Column("wanted_to", BigInteger, nullable=False),
+    # Why it was asked for, and with which options, as JSON.
+    Column("asked", Text, nullable=False),
+    # Whether the session is to be deleted when its events are read.
+    Column("deletes", BigInteger, nullable=False, server_default="0"),
+    Column("found", BigInteger, nullable=False, server_default="0"),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("error", Text),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+# Messages that somebody handed in for memories to be found in them, and what became of each request.
+memory_additions = Table(
+    "memory_additions",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    # Ids sort by their time of creation.
+    Column("event_id", Text, primary_key=True),
+    Column("user_id", Text),
+    Column("state", Text, nullable=False),
+    # As JSON; NULL when it was carried out: the messages are not kept.
+    Column("request", Text),
+    Column("results", Text),
+    Column("error", Text),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    _partial("ix_memory_additions_user_id", "user_id", "space_id"),
+    Index("ix_memory_additions_created_at", "created_at"),
+)
+
 # Which event of a space is found by a key: one for each type of events ('' is none). Rows of a session that is deleted
 # stay until it is purged, and count for nothing.
 event_lookup_keys = Table(

@@ -81,6 +81,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_jobs_due", "jobs", ["kind", "bucket", "due_at"], unique=False)
     _make_memories()
+    _make_extractions()
     op.create_table(
         "participants",
         sa.Column("space_id", sa.Text(), nullable=False),
@@ -296,6 +297,48 @@ def _make_memories() -> None:
         sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memory_search")),
     )
     op.execute("CREATE INDEX ix_memory_search_words ON memory_search USING gin (to_tsvector('simple', words))")
+
+
+def _make_extractions() -> None:
+    op.create_table(
+        "extractions",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("read_to", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("wanted_to", sa.BigInteger(), nullable=False),
+        sa.Column("asked", sa.Text(), nullable=False),
+        sa.Column("deletes", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("found", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("requested_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "session_id", name=op.f("pk_extractions")),
+    )
+    op.create_table(
+        "memory_additions",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("event_id", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=True),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("request", sa.Text(), nullable=True),
+        sa.Column("results", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "event_id", name=op.f("pk_memory_additions")),
+    )
+    op.create_index(
+        "ix_memory_additions_user_id",
+        "memory_additions",
+        ["space_id", "user_id"],
+        unique=False,
+        sqlite_where=sa.text("user_id IS NOT NULL"),
+        postgresql_where=sa.text("user_id IS NOT NULL"),
+    )
+    op.create_index("ix_memory_additions_created_at", "memory_additions", ["created_at"], unique=False)
 
 
 def _make_search() -> None:
