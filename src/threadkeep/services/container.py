@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from threadkeep.memory.ports import Embedder
+from threadkeep.services.embedding import Embedding
 from threadkeep.services.erasure import Erasure
 from threadkeep.services.events import Events
 from threadkeep.services.health import Health
 from threadkeep.services.jobs import Jobs
 from threadkeep.services.lifecycle import Lifecycle
+from threadkeep.services.memories import Memories
 from threadkeep.services.purge import Purge
 from threadkeep.services.rates import Rates
 from threadkeep.services.runs import Runs
@@ -42,6 +45,8 @@ class Container:
     purge: Purge
     erasure: Erasure
     transfer: Transfer
+    memories: Memories
+    embedding: Embedding
     health: Health
     rates: Rates
     access_log: AccessLog | None = None
@@ -49,10 +54,16 @@ class Container:
 
     @classmethod
     async def open(
-        cls, settings: Settings, *, access_log: AccessLog | None = None, tracing: "Tracing | None" = None
+        cls,
+        settings: Settings,
+        *,
+        access_log: AccessLog | None = None,
+        tracing: "Tracing | None" = None,
+        embedder: Embedder | None = None,
     ) -> "Container":
         """Bring the schema up to date, open the database and wire the services.
 
+        Memories are searched by meaning with the `embedder`, where one is given.
         Requests are told to `access_log` and `tracing`, which stay the caller's: they are not closed here.
         Raises BadDatabaseURL, MissingExtra, SchemaTooNew, Unavailable.
         """
@@ -62,6 +73,7 @@ class Container:
             from threadkeep.storage.traced import TracedDatabase
 
             database = TracedDatabase(database, tracing)
+        embedding = Embedding(database, embedder)
         return cls(
             settings,
             database,
@@ -75,6 +87,8 @@ class Container:
             Purge(database, after_days=settings.purge_after),
             Erasure(database),
             Transfer(database),
+            Memories(database, embedding),
+            embedding,
             Health(database),
             Rates(settings.rate_limit),
             access_log,

@@ -52,6 +52,7 @@ _THIS = (memories.c.space_id == _AT_SPACE, memories.c.memory_id == _AT_MEMORY)
 _INSERT = InsertMany(memories, [column for column in memories.c if column.name != "deleted_at"])
 _INSERT_SOURCES = InsertMany(memory_sources, list(memory_sources.c))
 _GET = Statement(select(*MEMORY_COLUMNS).where(*_THIS, memories.c.deleted_at.is_(None)))
+_GET_KEPT = Statement(select(*MEMORY_COLUMNS).where(*_THIS))
 _SOURCES = Statement(
     select(memory_sources.c.session_id, memory_sources.c.seq)
     .where(memory_sources.c.space_id == _AT_SPACE, memory_sources.c.memory_id == _AT_MEMORY)
@@ -146,6 +147,12 @@ def find(space_id: str, memory_id: str) -> Steps[Memory | None]:
     return to_memory(rows[0], group_sources((row[0], row[1]) for row in (yield _SOURCES, at)))
 
 
+def find_kept(space_id: str, memory_id: str) -> Steps[Memory | None]:
+    """The memory as it was last, without its sources: also where it was deleted and is not purged yet."""
+    rows = yield _GET_KEPT, {"at_space": space_id, "at_memory": memory_id}
+    return to_memory(rows[0]) if rows else None
+
+
 def candidates(space_id: str, scope: MemoryScope, limit: int) -> Steps[list[Memory]]:
     """The newest memories of exactly this scope, without their sources."""
     kept = text.encode(scope.key)
@@ -184,6 +191,11 @@ def remove(space_id: str, memory_ids: Sequence[str], at: int) -> Steps[list[str]
     return gone
 
 
+def digest(said: str) -> str:
+    """The same for texts that differ in case and space alone."""
+    return hashlib.sha256(" ".join(said.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _are_there(space_id: str, sources: Sequence[MemorySource]) -> Steps[bool]:
     for source in sources:
         for number in source.sequence_ids:
@@ -194,7 +206,7 @@ def _are_there(space_id: str, sources: Sequence[MemorySource]) -> Steps[bool]:
 
 
 def _is_said(space_id: str, scope: MemoryScope, said: str) -> Steps[bool]:
-    wanted = {"at_space": space_id, "digest": _digest(said), "scope": text.encode(scope.key)}
+    wanted = {"at_space": space_id, "digest": digest(said), "scope": text.encode(scope.key)}
     return bool((yield _SAID, wanted))
 
 
@@ -256,7 +268,7 @@ def _set(known: Memory, changed: Memory, version: int) -> Steps[None]:
             "at_space": changed.space_id,
             "at_memory": changed.id,
             "new_text": text.encode(changed.text),
-            "new_digest": _digest(changed.text),
+            "new_digest": digest(changed.text),
             "new_metadata": changed.metadata,
             "new_categories": _categories(changed),
             "new_attributed_to": text.encode_optional(changed.attributed_to),
@@ -305,7 +317,7 @@ def _row(memory: Memory) -> tuple[Any, ...]:
         text.encode(scope.key),
         *(text.encode_optional(each) for each in (scope.user_id, scope.agent_id, scope.app_id, scope.run_id)),
         text.encode(memory.text),
-        _digest(memory.text),
+        digest(memory.text),
         memory.metadata,
         _categories(memory),
         text.encode_optional(memory.attributed_to),
@@ -313,10 +325,6 @@ def _row(memory: Memory) -> tuple[Any, ...]:
         memory.created_at,
         memory.updated_at,
     )
-
-
-def _digest(said: str) -> str:
-    return hashlib.sha256(" ".join(said.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _categories(memory: Memory) -> str:

@@ -15,13 +15,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from threadkeep import clock
-from threadkeep.domain.job import LIFECYCLE, PURGE, Job
+from threadkeep.domain.job import EMBEDDING, LIFECYCLE, PURGE, Job
 from threadkeep.errors import LeaseLost, ThreadkeepError, Unavailable
 from threadkeep.services.container import Container
 from threadkeep.services.jobs import Jobs
 
 Handler = Callable[[Job, int], Awaitable[object]]
 """Does a job and lets go of it; is called with the present, in microseconds since 1970."""
+
+Prepare = Callable[[int], Awaitable[None]]
 
 _log = logging.getLogger("threadkeep.workers")
 _CLAIMED = 16
@@ -34,9 +36,13 @@ _LONGEST_WAIT = 30.0
 class Runner:
     """A worker with a name of its own, and a handler for each kind of job that it takes."""
 
-    def __init__(self, jobs: Jobs, handlers: Mapping[str, Handler], *, name: str | None = None) -> None:
+    def __init__(
+        self, jobs: Jobs, handlers: Mapping[str, Handler], *, name: str | None = None, prepare: Prepare | None = None
+    ) -> None:
+        """`prepare` sees, before anything else is done, to jobs that are to be there."""
         self._jobs = jobs
         self._handlers = handlers
+        self._prepare = prepare
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._stopping = asyncio.Event()
 
@@ -48,6 +54,8 @@ class Runner:
             try:
                 if not is_prepared:
                     await self._jobs.prepare(clock.now())
+                    if self._prepare is not None:
+                        await self._prepare(clock.now())
                     is_prepared = True
                 found = await self.run_due(clock.now())
                 failures = 0
@@ -111,8 +119,11 @@ class Runner:
 
 def runner_of(container: Container, *, name: str | None = None) -> Runner:
     """A worker for all kinds of job that there is a handler for. The purge comes after what sessions wait for."""
-    handlers: dict[str, Handler] = {LIFECYCLE: container.lifecycle.run, PURGE: container.purge.run}
-    return Runner(container.jobs, handlers, name=name)
+    handlers: dict[str, Handler] = {LIFECYCLE: container.lifecycle.run}
+    if container.embedding.embedder is not None:
+        handlers[EMBEDDING] = container.embedding.run
+    handlers[PURGE] = container.purge.run
+    return Runner(container.jobs, handlers, name=name, prepare=container.embedding.prepare)
 
 
 @asynccontextmanager

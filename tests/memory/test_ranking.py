@@ -1,0 +1,52 @@
+"""Fusing lists, weighing words, and keeping to a budget."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadkeep.memory.ranking import DEPTH, fuse, keyword_scores, ranked, within_budget
+
+
+def test_what_both_lists_have_in_front_comes_first() -> None:
+    # 1/61 + 1/63, 1/62 + 1/62 and 1/63 + 1/61: the middle of both is just behind the first of either.
+    assert fuse([["a", "b", "c"], ["c", "b", "a"]]) == ["c", "a", "b"]
+    assert fuse([["a", "b"], ["b", "c"]]) == ["b", "a", "c"]
+
+
+def test_one_list_stays_as_it_is() -> None:
+    assert fuse([["b", "a", "c"], []]) == ["b", "a", "c"]
+    assert fuse([]) == []
+
+
+def test_equal_scores_give_the_newest_first() -> None:
+    assert ranked({"1": 0.5, "3": 0.5, "2": 0.7}) == ["2", "3", "1"]
+    assert fuse([["1"], ["2"]]) == ["2", "1"]
+
+
+def test_no_more_places_count_than_the_depth() -> None:
+    long = [f"{n:05}" for n in range(DEPTH + 5)]
+
+    assert len(ranked(dict.fromkeys(long, 1.0))) == DEPTH
+    assert fuse([long]) == long[:DEPTH]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), max_size=4))
+def test_the_order_of_the_lists_changes_nothing(lists: list[list[str]]) -> None:
+    assert fuse(lists) == fuse(lists[::-1])
+
+
+def test_rare_words_count_more_than_common_ones() -> None:
+    scores = keyword_scores({"likes": ["a", "b", "c", "d"], "tea": ["b"]}, 4)
+
+    assert scores["b"] == 1.0
+    # ln(1 + 4/5) of ln(1 + 4/5) + ln(1 + 4/2)
+    assert scores["a"] == scores["c"] == scores["d"] == 0.348545
+
+
+def test_words_that_nothing_has_leave_nothing() -> None:
+    assert keyword_scores({"tea": []}, 0) == {}
+    assert keyword_scores({}, 5) == {}
+
+
+def test_what_does_not_fit_the_budget_is_left_out() -> None:
+    assert within_budget(["aaaa", "bb", "cccc", "d"], 7, len) == ["aaaa", "bb", "d"]
+    assert within_budget(["aaaa"], 3, len) == []
