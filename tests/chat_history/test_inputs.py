@@ -6,7 +6,8 @@ import pytest
 
 from tests.chat_history.stored import spoken
 from threadkeep.chat_history import Message, Reasoning, ToolCall
-from threadkeep.chat_history.ag_ui.inputs import Arrival, read_input, stored_content
+from threadkeep.chat_history.ag_ui.inputs import Arrival, InputRules, read_input
+from threadkeep.chat_history.branches import NOTHING
 
 
 def user(agui_id: str | None, content: Any = "hi") -> dict[str, Any]:
@@ -30,8 +31,23 @@ def talk(*calls: ToolCall, reasonings: tuple[Reasoning, ...] = ()) -> list[Messa
     return [Message(content="hi", agui_id="u1", role="user"), answer]
 
 
-def read(messages: list[dict[str, Any]], stored: list[Message], resume: list[dict[str, Any]] | None = None) -> Arrival:
-    return read_input(messages, resume or [], stored)
+def read(
+    messages: list[dict[str, Any]], stored: list[Message], resume: list[dict[str, Any]] | None = None, **rules: Any
+) -> Arrival:
+    return read_input(messages, resume or [], stored, InputRules(**rules))
+
+
+def asked(agui_id: str, content: str, **fields: Any) -> Message:
+    return Message(content=content, agui_id=agui_id, role="user", **fields)
+
+
+def two_turns() -> list[Message]:
+    return [
+        asked("u1", "one?"),
+        spoken("One.", agui_id="m1"),
+        asked("u2", "two?"),
+        spoken("Two.", agui_id="m2"),
+    ]
 
 
 def new_ids(arrival: Arrival) -> list[Any]:
@@ -176,16 +192,153 @@ def test_a_cancelled_interrupt_gives_up_its_call_and_a_resolved_one_does_not() -
 
 
 def test_a_resent_user_message_without_anything_new_asks_for_another_answer() -> None:
-    stored = talk()
-    assert read([user("u1")], stored).replay_until == stored[0].message_uuid
-    assert read([user("x1"), assistant("x2"), user("u2")], stored).replay_until is None
-    assert read([], stored).replay_until is None
-    assert read([user("u1"), assistant("m1")], stored).replay_until is None
+    stored = two_turns()
+    assert read([user("u1", "one?")], stored).after == stored[0].message_uuid
+    assert read([user("u1", "one?"), assistant("m1", "One."), user("u2", "two?")], stored).after == (
+        stored[2].message_uuid
+    )
+    assert read([user("x1", "one?"), assistant("x2", "One."), user("x3", "two?")], stored).after == (
+        stored[2].message_uuid
+    )
 
 
-def test_the_text_of_parts_can_be_read() -> None:
-    parts = [{"type": "text", "text": "see"}, {"type": "image"}, {"type": "text", "text": "this"}, "odd"]
-    assert stored_content({"content": parts}) == ("seethis", parts)
-    assert stored_content({"content": "plain"}) == ("plain", None)
-    assert stored_content({"content": {"a": 1}}) == ('{"a":1}', None)
-    assert stored_content({}) == ("", None)
+def test_what_comes_after_the_newest_message_needs_no_place() -> None:
+    stored = two_turns()
+    whole = [user("u1", "one?"), assistant("m1", "One."), user("u2", "two?"), assistant("m2", "Two.")]
+    for messages in ([], [user("u3")], whole, [*whole, user("u3")], [user("u1", "one?"), *whole[2:], user("u3")]):
+        assert read(messages, stored).after is None
+    assert read([user("u1", "one?")], stored[:1]).after is None
+
+
+def test_an_edited_message_comes_after_the_turn_before_it() -> None:
+    stored = two_turns()
+    arrival = read([user("u1", "one?"), assistant("m1", "One."), user("u2b", "three?")], stored)
+    assert (new_ids(arrival), arrival.after) == (["u2b"], stored[1].message_uuid)
+
+
+def test_a_client_that_leaves_out_answers_edits_in_the_same_place() -> None:
+    stored = two_turns()
+    assert read([user("u1", "one?"), user("u2b", "three?")], stored).after == stored[1].message_uuid
+    assert read([user("u1", "one?"), user("u2", "two?"), user("u3", "three?")], stored).after is None
+
+
+def test_an_edit_that_keeps_its_id_is_an_edit() -> None:
+    stored = two_turns()
+    arrival = read([user("u1", "one?"), assistant("m1", "One."), user("u2", "three?")], stored)
+    assert (new_ids(arrival), arrival.after) == (["u2"], stored[1].message_uuid)
+
+
+def test_an_echo_that_has_lost_something_is_no_edit() -> None:
+    stored = [asked("u1", "see  \ud83d this"), spoken("One.", agui_id="m1")]
+    assert new_ids(read([user("u1", "see"), assistant("m1", "One."), user("u2")], stored)) == ["u2"]
+    assert new_ids(read([user("u1", " see ? this")], stored)) == []
+    assert new_ids(read([user("x1", "see ? this\n"), assistant("x2", "One."), user("u2")], stored)) == ["u2"]
+
+
+def test_a_message_that_was_stored_shortened_is_no_edit() -> None:
+    stored = [asked("u1", "a" * 50, error="content cut: the first 50 of 60 characters are stored")]
+    assert new_ids(read([user("u1", "a" * 60)], stored)) == []
+    assert new_ids(read([user("u1", "b" * 60)], stored)) == ["u1"]
+
+
+def test_other_media_in_a_message_with_the_same_id_and_words_are_an_edit() -> None:
+    text, image = {"type": "text", "text": "see"}, {"type": "image", "source": {"type": "url", "value": "a"}}
+    stored = [Message(content="see", role="user", agui_id="u1", parts=[text, image])]
+    assert new_ids(read([user("u1", [text, image])], stored)) == []
+    assert new_ids(read([user("u1", "see")], stored)) == []
+    assert new_ids(read([user("u1", [text, {**image, "type": "video"}])], stored)) == ["u1"]
+
+
+def test_a_history_is_known_under_new_ids_from_any_message_on() -> None:
+    stored = [*two_turns(), asked("u3", "three?"), spoken("Three.", agui_id="m3")]
+    window = [user("x2", "two?"), assistant("y2", "Two."), user("x3", "three?"), assistant("y3", "Three.")]
+    arrival = read([*window, user("x4", "four?")], stored)
+    assert (new_ids(arrival), arrival.after) == (["x4"], None)
+    arrival = read([*window[:2], user("x3", "another?")], stored)
+    assert (new_ids(arrival), arrival.after) == (["x3"], stored[3].message_uuid)
+
+
+def test_a_user_message_that_was_sent_before_the_answer_came_is_not_lost() -> None:
+    stored = [asked("u1", "one?"), spoken("One.", agui_id="m1")]
+    arrival = read([user("u1", "one?"), user("u2", "and two?"), assistant("m1", "One.")], stored)
+    assert (new_ids(arrival), arrival.after) == (["u2"], None)
+
+
+def test_a_client_that_goes_on_with_an_older_branch_stays_on_it() -> None:
+    first = two_turns()
+    stored = [*first, asked("u2b", "three?", follows=first[1].message_uuid), spoken("Three.", agui_id="m3")]
+    branch = [user("u1", "one?"), assistant("m1", "One."), user("u2", "two?"), assistant("m2", "Two.")]
+    assert read([*branch, user("u3")], stored).after == first[3].message_uuid
+    newer = [*branch[:2], user("u2b", "three?"), assistant("m3", "Three."), user("u3")]
+    assert read(newer, stored).after is None
+    assert read([user("u3")], stored).after is None
+
+
+def test_a_conversation_begins_anew_where_a_client_that_sends_all_it_has_sends_one_new_message() -> None:
+    stored = two_turns()
+    assert read([user("u1b", "Hello there")], stored, whole=True).after == NOTHING
+    assert read([user("u1b", "Hello there")], stored).after is None
+    assert read([user("u1b", "Hello there")], [], whole=True).after is None
+
+
+def test_the_only_question_with_something_added_is_that_question_edited() -> None:
+    stored = two_turns()[:2]
+    assert read([user("u1b", "one? And two?")], stored).after == NOTHING
+    assert read([user("u1b", "one? And two?")], stored, whole=False).after is None
+    assert read([user("u1b", "one?")], stored).after is None
+    assert read([user("u1b", "ones")], [asked("u1", "one"), stored[1]]).after is None
+    assert read([user("u3", "one? And two?")], two_turns()).after is None
+
+
+def test_calls_that_share_an_id_are_answered_in_the_order_in_which_the_input_shows_them() -> None:
+    first = ToolCall(agui_id="call_0", tool_call_id="r", content="one")
+    second = waiting("call_0")
+    stored = [*talk(first), asked("u2", "again"), spoken("", agui_id="m2", tool_calls=[second])]
+    echo = [user("u1"), assistant("m1", "Hello", "call_0"), tool("r9", "call_0", "one"), user("u2", "again")]
+    assert read([*echo, assistant("m2", "", "call_0")], stored).answers == []
+    arrival = read([*echo, assistant("m2", "", "call_0"), tool("r9", "call_0", "two")], stored)
+    assert [(answer.call, answer.fields["content"]) for answer in arrival.answers] == [(second, "two")]
+
+
+def test_of_several_results_for_one_call_the_first_counts() -> None:
+    arrival = read([tool("t1", "c1", "first"), tool("t2", "c1", "second")], talk(waiting()))
+    assert [answer.fields["content"] for answer in arrival.answers] == ["first"]
+
+
+def test_several_calls_are_answered_at_once() -> None:
+    calls = [waiting("c1"), waiting("c2")]
+    arrival = read([tool("t2", "c2"), tool("t1", "c1")], talk(*calls))
+    assert [answer.call for answer in arrival.answers] == [calls[1], calls[0]]
+
+
+@pytest.mark.parametrize("text", ["Completed map", "map has given no result yet"])
+def test_what_a_replay_made_up_is_no_result(text: str) -> None:
+    call = waiting()
+    assert read([tool(str(call.uuid), "c1", text)], talk(call)).answers == []
+    assert len(read([tool("t1", "c1", text)], talk(call)).answers) == 1
+    assert len(read([tool(str(call.uuid), "c1", "blue")], talk(call)).answers) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [assistant("new", "Hello"), assistant("new", "", "c1"), tool("t9", "c1"), {"id": "a", "role": "activity"}],
+)
+def test_strictly_only_ids_count(message: dict[str, Any]) -> None:
+    arrival = read([user("u1"), message], talk(waiting()), strict=True)
+    assert arrival.refused is not None
+    assert repr(message["id"]) in arrival.refused
+
+
+def test_strictly_an_echo_is_known_by_the_ids_of_all_that_is_stored() -> None:
+    call = ToolCall(agui_id="c1", tool_call_id="t1", content="r")
+    stored = talk(call, reasonings=(Reasoning(agui_id="z1", content="hm"),))
+    echo = [
+        user("u1", "changed"),
+        assistant("m1", "changed", "c1"),
+        tool("t1", "c1"),
+        {"id": "z1", "role": "reasoning"},
+    ]
+    arrival = read(
+        [*echo, tool("c1", "c1"), assistant("blank", ""), user("u2"), user("u2"), user(None)], stored, strict=True
+    )
+    assert (new_ids(arrival), arrival.answers, arrival.refused, arrival.after) == (["u2", None], [], None, None)

@@ -71,27 +71,39 @@ def test_a_time_that_is_none_comes_first_and_one_without_a_zone_is_utc() -> None
     assert [each["content"] for each in wire(after, naive, odd)] == ["odd", "naive", "after"]
 
 
-@pytest.mark.parametrize(
-    ("status", "content"),
-    [
-        ("complete", "Completed f"),
-        ("active", "Completed f"),
-        ("interrupted", "f was interrupted before it gave a result"),
-        ("errored", "f failed before it gave a result"),
-    ],
-)
-def test_a_call_without_a_result_is_answered_all_the_same(status: str, content: str) -> None:
+@pytest.mark.parametrize("status", ["complete", "active", "interrupted", "errored"])
+def test_a_call_without_a_result_is_said_to_be_completed(status: str) -> None:
     message = spoken("", agui_id="m", tool_calls=[ToolCall(agui_id="c", name="f", status=status)])
-    assert wire(message)[1]["content"] == content
+    assert wire(message)[1]["content"] == "Completed f"
+    assert translate_messages([message])[1].is_stand_in
 
 
-def test_a_message_of_calls_alone_has_no_blank_text() -> None:
-    assert "content" not in wire(spoken("", tool_calls=[ToolCall(agui_id="c")]))[0]
+@pytest.mark.parametrize(
+    "result", [{"content": "r"}, {"tool_call_id": "t"}, {"parts": [{"type": "text", "text": "r"}]}]
+)
+def test_a_result_is_no_stand_in(result: dict[str, Any]) -> None:
+    message = spoken("", tool_calls=[ToolCall(agui_id="c", name="f", **result)])
+    assert not translate_messages([message])[1].is_stand_in
 
 
-def test_a_blank_message_is_left_out_and_its_reasoning_is_not() -> None:
-    assert wire(spoken("")) == []
-    assert [each["role"] for each in wire(spoken("", reasonings=[Reasoning(content="hm")]))] == ["reasoning"]
+def test_the_parts_of_a_result_come_back_equal() -> None:
+    parts = [{"type": "text", "text": "see"}, {"type": "image", "source": {"type": "url", "value": "https://a/b.png"}}]
+    message = spoken("", tool_calls=[ToolCall(agui_id="c", name="f", content="see", parts=parts)])
+    assert wire(message)[1]["content"] == parts
+
+
+def test_what_is_part_of_a_message_says_so() -> None:
+    message = spoken("x", tool_calls=[ToolCall()], reasonings=[Reasoning()])
+    assert [each.belongs_to for each in translate_messages([message])] == [None, *[message.message_uuid] * 2]
+
+
+def test_blank_messages_pass_as_they_are() -> None:
+    assert [each["content"] for each in wire(spoken(""))] == [""]
+    assert wire(spoken("", tool_calls=[ToolCall(agui_id="c")]))[0]["content"] == ""
+
+
+def test_activities_are_no_part_of_the_history() -> None:
+    assert wire(Message(role="activity", content='{"steps":[]}', activity_type="PLAN")) == []
 
 
 def test_a_second_message_with_the_same_id_goes_by_its_uuid() -> None:

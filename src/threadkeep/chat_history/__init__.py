@@ -8,6 +8,7 @@ except ImportError as error:
     raise MissingExtra("ag-ui", "threadkeep.chat_history") from error
 
 from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
+from threadkeep.chat_history.ag_ui.inputs import InputRules
 from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent
@@ -53,6 +54,7 @@ from threadkeep.chat_history.protocols import (
     StateRepositoryLike,
 )
 from threadkeep.chat_history.registry import ChatSessionRegistry
+from threadkeep.chat_history.repair import repair_messages
 from threadkeep.chat_history.stream_manager import RunHandle, StreamPersistenceManager
 from threadkeep.chat_history.translate import translate_messages
 
@@ -80,6 +82,7 @@ __all__ = [
     "ErrorCodes",
     "EventRepositoryLike",
     "ExtendedBaseMessage",
+    "InputRules",
     "LocatorIndex",
     "Message",
     "MessageCreate",
@@ -108,6 +111,7 @@ __all__ = [
     "locator_key",
     "normalize_participant_id",
     "participant_id",
+    "repair_messages",
     "session_deduplication_key",
     "translate_messages",
     "wire_non_empty_str",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from threadkeep.chat_history.ag_ui.inputs import stored_content
+from threadkeep.chat_history.ag_ui.content import text_and_parts
 from threadkeep.chat_history.constants import Role
 
 NO_NAME = "New Chat"
@@ -18,7 +18,7 @@ _EDGE_OF_A_WORD = re.compile(r"\b")
 def name_of_chat(messages: Iterable[Mapping[str, Any]]) -> str:
     """The name for a chat that begins with these AG-UI messages, given as fields under their wire names."""
     user = next((fields for fields in messages if fields.get("role") == Role.USER), None)
-    text = "" if user is None else stored_content(user)[0]
+    text = "" if user is None else text_and_parts(user.get("content"))[0]
     return shortened(text) or NO_NAME
 
 

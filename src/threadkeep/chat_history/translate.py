@@ -9,8 +9,9 @@ from ag_ui.core import FunctionCall, UserMessage
 from ag_ui.core import ToolCall as AGUIToolCall
 
 from threadkeep.chat_history.ag_ui.replayed import CLASS_OF_ROLE, ExtendedBaseMessage
-from threadkeep.chat_history.constants import MessageStatus, Role
+from threadkeep.chat_history.constants import Role
 from threadkeep.chat_history.models import Message, Reasoning, ToolCall
+from threadkeep.chat_history.unanswered import completed, is_answered
 
 T = TypeVar("T")
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -21,8 +22,9 @@ def translate_messages(messages: Sequence[Message]) -> list[ExtendedBaseMessage]
 
     Each message comes first (an assistant one with its tool calls), then a tool message for each of its calls, then a
     reasoning message for each of its reasonings; messages in the order of `timestamp`, what is in them in the order
-    of `created_at`. A call without a result is answered by a neutral text, since model providers refuse a call
-    that is not. A message with neither text nor calls is left out, since they refuse blank ones too.
+    of `created_at`. In place of an empty result stands `Completed NAME`. Activities are no part of the history.
+
+    What model providers do not accept passes as it is stored; see `repair_messages`.
 
     Where two messages have one AG-UI id (agents reuse them in later runs), the later one goes by its uuid: agents
     that keep messages by id would lose one of them.
@@ -33,13 +35,14 @@ def translate_messages(messages: Sequence[Message]) -> list[ExtendedBaseMessage]
     history: list[ExtendedBaseMessage] = []
     taken: set[str] = set()
     for message in _in_order(messages, "timestamp"):
+        if message.role == "activity":
+            continue
         calls = _in_order(message.tool_calls, "created_at")
-        if message.content or message.parts or calls or message.role == Role.USER:
-            agui_id = message.agui_id if message.agui_id and message.agui_id not in taken else str(message.message_uuid)
-            taken.add(agui_id)
-            history.append(_message(message, agui_id, calls))
-        history.extend(_result(call) for call in calls)
-        history.extend(_reasoning(step) for step in _in_order(message.reasonings, "created_at"))
+        agui_id = message.agui_id if message.agui_id and message.agui_id not in taken else str(message.message_uuid)
+        taken.add(agui_id)
+        history.append(_message(message, agui_id, calls))
+        history.extend(_result(call, message) for call in calls)
+        history.extend(_reasoning(step, message) for step in _in_order(message.reasonings, "created_at"))
     return history
 
 
@@ -47,8 +50,6 @@ def _message(message: Message, agui_id: str, calls: Sequence[ToolCall]) -> Exten
     content: Any = message.content
     if message.parts and message.role == Role.USER:
         content = _parts(message.parts)
-    elif calls and not content:
-        content = None
     return CLASS_OF_ROLE.get(message.role, ExtendedBaseMessage)(
         id=agui_id,
         role=message.role,
@@ -72,28 +73,23 @@ def _call(call: ToolCall) -> AGUIToolCall:
     )
 
 
-def _result(call: ToolCall) -> ExtendedBaseMessage:
+def _result(call: ToolCall, message: Message) -> ExtendedBaseMessage:
+    parts: list[Any] | None = getattr(call, "parts", None)
     return CLASS_OF_ROLE[Role.TOOL](
         id=call.tool_call_id or str(call.uuid),
         role=Role.TOOL.value,
-        content=call.content or _stand_in(call),
+        content=_parts(parts) if parts else call.content or completed(call.name),
         tool_call_id=call.agui_id or str(call.uuid),
         in_progress=call.in_progress,
         status=call.status,
         error=call.error,
         uuid=call.uuid,
+        belongs_to=message.message_uuid,
+        is_stand_in=not (parts or is_answered(call)),
     )
 
 
-def _stand_in(call: ToolCall) -> str:
-    if call.status == MessageStatus.INTERRUPTED:
-        return f"{call.name} was interrupted before it gave a result"
-    if call.status == MessageStatus.ERRORED:
-        return f"{call.name} failed before it gave a result"
-    return f"Completed {call.name}"
-
-
-def _reasoning(step: Reasoning) -> ExtendedBaseMessage:
+def _reasoning(step: Reasoning, message: Message) -> ExtendedBaseMessage:
     return CLASS_OF_ROLE[Role.REASONING](
         id=step.agui_id or str(step.uuid),
         role=Role.REASONING.value,
@@ -103,6 +99,7 @@ def _reasoning(step: Reasoning) -> ExtendedBaseMessage:
         status=step.status,
         error=step.error,
         uuid=step.uuid,
+        belongs_to=message.message_uuid,
     )
 
 

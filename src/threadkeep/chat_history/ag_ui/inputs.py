@@ -1,15 +1,40 @@
-"""Which messages of a run's input are new, and what that means for the calls that wait. Pure."""
+"""Which messages of a run's input are new, and what that means for the calls that wait. Pure.
 
-from collections.abc import Iterator, Mapping, Sequence
+The history is the server's. From the client come user messages, and tool messages that answer stored calls; all else
+that an input brings must be stored already, and what is stored is never taken from the client's copy.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
-from threadkeep.chat_history.ag_ui.lenient import compact_json, identifier_of, list_of, mapping_of, text_of
+from threadkeep.chat_history.ag_ui.content import text_and_parts
+from threadkeep.chat_history.ag_ui.echoes import Fields, Reading, Stored
+from threadkeep.chat_history.ag_ui.lenient import identifier_of, list_of, mapping_of, text_of
+from threadkeep.chat_history.branches import NOTHING
 from threadkeep.chat_history.constants import MessageStatus, Role
 from threadkeep.chat_history.models import Message, ToolCall
+from threadkeep.chat_history.unanswered import is_answered, is_stand_in
 
-Fields = Mapping[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class InputRules:
+    """How the messages of an input are read.
+
+    Attributes:
+        strict: only ids count. A message whose id is not stored must be a user message; a tool message that answers
+            a stored call under a new id is refused too, so that frontend tools and approvals do not work.
+        whole: whether the frontend always sends the whole conversation that it shows (then one that begins with a
+            new message begins anew), or only what is new. None tells by what the input shows, which is a guess only
+            where the input has nothing of what is stored.
+    """
+
+    strict: bool = False
+    whole: bool | None = None
+
+
+LENIENT = InputRules()
 
 
 @dataclass(slots=True)
@@ -25,123 +50,139 @@ class Arrival:
     """What an input brings.
 
     `users` are the user messages to store, `answers` the results of waiting calls, `abandoned` the calls that were
-    waiting when the user moved on or cancelled them. `refused` says why the input cannot be taken. `replay_until` is
-    the message at which the history given to the agent ends, where the client asks to answer an earlier one again.
+    waiting when the user moved on or cancelled them. `refused` says why the input cannot be taken. `after` is the
+    stored message that what is new comes after, where that is not the newest one: the user has edited an earlier
+    message, or asks for another answer to it. It is the nil UUID where the conversation begins anew.
     """
 
     users: list[Fields] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     abandoned: list[ToolCall] = field(default_factory=list)
     refused: str | None = None
-    replay_until: UUID | None = None
+    after: UUID | None = None
 
 
-def read_input(messages: Sequence[Fields], resume: Sequence[Fields], stored: Sequence[Message]) -> Arrival:
+def read_input(
+    messages: Sequence[Fields], resume: Sequence[Fields], stored: Sequence[Message], rules: InputRules = LENIENT
+) -> Arrival:
     """Compare the messages of an input with those that are stored.
 
-    Clients resend all they have, or only what is new; some give every message a new id when they do. Only user
-    messages, and tool messages that answer a stored call without a result, may be new.
+    Clients resend all they have, or only what is new; some give every message a new id when they do.
     """
     arrival = Arrival()
-    known = _Known(stored)
-    begin, last_known_user = known.resent(messages)
-    last_user = max((at for at, each in enumerate(messages) if each.get("role") == Role.USER), default=-1)
-    for place, fields in enumerate(messages[begin:], begin):
-        role, agui_id = fields.get("role"), identifier_of(fields.get("id"))
-        if role == Role.USER:
-            earlier = known.users.get(agui_id or "")
-            last_known_user = earlier
-            if earlier is None and all(agui_id is None or new.get("id") != agui_id for new in arrival.users):
-                arrival.users.append(fields)
-        elif role == Role.TOOL:
-            call = known.call(identifier_of(fields.get("toolCallId")))
-            if call is not None and not is_answered(call):
-                arrival.answers.append(Answer(call, fields))
-            elif call is None and agui_id not in known.ids and place > last_user:
-                # Further up it is an echo of a result that no call of the agent's stream was there for.
-                arrival.refused = f"The tool message {agui_id!r} answers no stored tool call"
-        elif role != "activity" and agui_id not in known.ids and not known.has_said(fields):
-            arrival.refused = f"The {role} message {agui_id!r} is new; only user messages may be"
-    if messages and messages[-1].get("role") == Role.USER and not (arrival.users or arrival.answers or resume):
-        arrival.replay_until = last_known_user.message_uuid if last_known_user is not None else None
+    known = Stored(stored)
+    if rules.strict:
+        _read_strictly(messages, known, arrival)
+    else:
+        reading = known.read(messages)
+        arrival.users = reading.new
+        _read_results(messages, known, arrival)
+        _refuse_the_rest(messages, known, arrival)
+        arrival.after = _after(messages, resume, known, arrival, reading, rules)
     arrival.abandoned = list(_abandoned(arrival, resume, stored))
     return arrival
 
 
-def is_answered(call: ToolCall) -> bool:
-    """Whether a stored call has a result, be it an empty one."""
-    # Other writers fill `tool_call_id` with the call's own id from its beginning.
-    return bool(call.content or call.tool_call_id not in (None, call.agui_id))
+def _read_strictly(messages: Sequence[Fields], known: Stored, arrival: Arrival) -> None:
+    ids = known.every_id()
+    for fields in messages:
+        agui_id = identifier_of(fields.get("id"))
+        if agui_id in ids or _is_blank(fields):
+            continue
+        if fields.get("role") == Role.USER:
+            arrival.users.append(fields)
+            if agui_id is not None:
+                ids.add(agui_id)
+        else:
+            _refuse(arrival, f"The {fields.get('role')} message {agui_id!r} is new; only user messages may be")
 
 
-def stored_content(fields: Fields) -> tuple[str, list[Any] | None]:
-    """The text of a client message, and its parts where it has some."""
-    content = fields.get("content")
-    if not isinstance(content, list | tuple):
-        return text_of(content), None
-    texts = (part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text")
-    return "".join(text for text in texts if isinstance(text, str)), list(content)
+def _read_results(messages: Sequence[Fields], known: Stored, arrival: Arrival) -> None:
+    """Find the calls that tool messages answer.
+
+    Providers use the ids of calls again in later turns. Where the input shows the calls too, a result belongs to the
+    one before it, so those that are shown after it are counted off from the newest.
+    """
+    last_user = max((at for at, each in enumerate(messages) if each.get("role") == Role.USER), default=-1)
+    shown_later: Counter[str] = Counter()
+    answers: dict[int, Answer] = {}
+    for at, fields in reversed([*enumerate(messages)]):
+        shown_later.update(_ids_of_calls(fields))
+        call_id = identifier_of(fields.get("toolCallId")) or ""
+        if fields.get("role") != Role.TOOL:
+            continue
+        calls = known.calls.get(call_id, [])
+        if not calls:
+            if identifier_of(fields.get("id")) not in known.ids and at > last_user:
+                # Further up it is an echo of a result that no call of the agent's stream was there for.
+                _refuse(arrival, f"The tool message {fields.get('id')!r} answers no stored tool call")
+        elif shown_later[call_id] < len(calls):
+            call = calls[-1 - shown_later[call_id]]
+            made_up = fields.get("id") == str(call.uuid) and is_stand_in(text_of(fields.get("content")), call.name)
+            if not (is_answered(call) or made_up):
+                # Of several results for one call the first counts, and this goes backwards.
+                answers[id(call)] = Answer(call, fields)
+    arrival.answers = [*reversed(answers.values())]
 
 
-class _Known:
-    """What is stored, the way an input refers to it."""
+def _ids_of_calls(fields: Fields) -> Iterator[str]:
+    if fields.get("role") == Role.ASSISTANT:
+        for call in list_of(fields.get("toolCalls")):
+            if agui_id := identifier_of(mapping_of(call).get("id")):
+                yield agui_id
 
-    def __init__(self, stored: Sequence[Message]) -> None:
-        self.users: dict[str, Message] = {}
-        self.ids: set[str] = set()
-        self._calls: dict[str, ToolCall] = {}
-        self._texts: set[str] = set()
-        self._talk: list[tuple[str, str, Message]] = []
-        for message in stored:
-            ids = [str(message.message_uuid), *([message.agui_id] if message.agui_id else [])]
-            if message.role == Role.USER:
-                self.users.update(dict.fromkeys(ids, message))
-            else:
-                self.ids.update(ids)
-                self._texts.add(message.content)
-            if message.content:
-                self._talk.append((message.role, message.content, message))
-            for call in message.tool_calls:
-                self.ids.update(filter(None, (call.tool_call_id, str(call.uuid))))
-                self._calls.update(dict.fromkeys(filter(None, (call.agui_id, str(call.uuid))), call))
-            for step in message.reasonings:
-                self.ids.update(filter(None, (step.agui_id, str(step.uuid))))
-                self._texts.add(step.content)
-        self._texts.discard("")
 
-    def call(self, agui_id: str | None) -> ToolCall | None:
-        return None if agui_id is None else self._calls.get(agui_id)
+def _refuse_the_rest(messages: Sequence[Fields], known: Stored, arrival: Arrival) -> None:
+    for fields in messages:
+        role, agui_id = fields.get("role"), identifier_of(fields.get("id"))
+        if role in (Role.USER, Role.TOOL, "activity") or _is_blank(fields):
+            continue
+        if agui_id not in known.ids and not known.places_of(fields):
+            _refuse(arrival, f"The {role} message {agui_id!r} is new; only user messages may be")
 
-    def has_said(self, fields: Fields) -> bool:
-        """Whether a message with an unknown id is one that is stored: its calls are, or its very text is."""
-        calls = [identifier_of(mapping_of(call).get("id")) for call in list_of(fields.get("toolCalls"))]
-        if calls:
-            return all(call in self._calls for call in calls)
-        text = text_of(fields.get("content"))
-        # A blank message leaves no row, yet the client has it.
-        return fields.get("role") in (Role.ASSISTANT, Role.REASONING) and (not text or text in self._texts)
 
-    def resent(self, messages: Sequence[Fields]) -> tuple[int, Message | None]:
-        """How many messages at the front are the stored conversation under new ids, and its last user message.
+def _refuse(arrival: Arrival, why: str) -> None:
+    arrival.refused = arrival.refused or why
 
-        It must be the beginning of the conversation, and more than one message of it: a user may say "yes" twice.
-        """
-        if any(identifier_of(each.get("id")) in self.users for each in messages if each.get("role") == Role.USER):
-            return 0, None
-        said = [
-            (place, text)
-            for place, each in enumerate(messages)
-            if each.get("role") in (Role.USER, Role.ASSISTANT) and (text := stored_content(each)[0])
-        ]
-        same = 0
-        for (place, text), (role, content, _) in zip(said, self._talk, strict=False):
-            if messages[place].get("role") != role or text != content:
-                break
-            same += 1
-        if same < 2:
-            return 0, None
-        users = (message for role, _, message in reversed(self._talk[:same]) if role == Role.USER)
-        return said[same - 1][0] + 1, next(users, None)
+
+def _is_blank(fields: Fields) -> bool:
+    """Whether a message left no row although the client has it, as an agent's message without a word does."""
+    says_nothing = not text_of(fields.get("content")) and not list_of(fields.get("toolCalls"))
+    return fields.get("role") in (Role.ASSISTANT, Role.REASONING) and says_nothing
+
+
+def _after(
+    messages: Sequence[Fields],
+    resume: Sequence[Fields],
+    known: Stored,
+    arrival: Arrival,
+    reading: Reading,
+    rules: InputRules,
+) -> UUID | None:
+    branches = known.branches
+    if arrival.users and reading.last is None:
+        anew = _asks_anew(messages, known) if rules.whole is None else rules.whole
+        return NOTHING if anew and branches.stored else None
+    if reading.last is None:
+        return None
+    is_asked_again = messages[-1].get("role") == Role.USER and not (arrival.users or arrival.answers or resume)
+    place = reading.last_user if is_asked_again else branches.end_of_turn(reading.last)
+    return None if place in (None, branches.newest) else branches.stored[place].message_uuid
+
+
+def _asks_anew(messages: Sequence[Fields], known: Stored) -> bool:
+    """Whether the only question of a chat comes once more, with something added: so it was edited.
+
+    That a client which sends only what is new says such a thing next is unlikely, and then the question is whole.
+    """
+    asked = [fields for fields in messages if fields.get("role") == Role.USER]
+    questions = [place for place in known.branches.leading_to(known.branches.newest) if known.branches.is_user(place)]
+    if len(asked) != 1 or len(questions) != 1:
+        return False
+    before = known.branches.stored[questions[0]].content.strip()
+    text = text_and_parts(asked[0].get("content"))[0].strip()
+    added = text.removeprefix(before)
+    return before not in ("", text) and added != text and not added[0].isalnum()
 
 
 def _abandoned(arrival: Arrival, resume: Sequence[Fields], stored: Sequence[Message]) -> Iterator[ToolCall]:
@@ -158,10 +199,3 @@ def _abandoned(arrival: Arrival, resume: Sequence[Fields], stored: Sequence[Mess
             waits = call.awaiting and call.status == MessageStatus.ACTIVE and id(call) not in answered
             if waits and (arrival.users or (call.agui_id is not None and call.agui_id in given_up)):
                 yield call
-
-
-def result_of(fields: Fields) -> tuple[str, str | None]:
-    """The content and the error of a tool message."""
-    content = fields.get("content")
-    error = fields.get("error")
-    return text_of(content), error if isinstance(error, str) or error is None else compact_json(error)

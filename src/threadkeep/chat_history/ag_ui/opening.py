@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from threadkeep.chat_history.ag_ui.content import text_and_parts
 from threadkeep.chat_history.ag_ui.fold import Fold
-from threadkeep.chat_history.ag_ui.inputs import Arrival, is_answered, read_input, result_of, stored_content
+from threadkeep.chat_history.ag_ui.inputs import LENIENT, Arrival, InputRules, read_input
 from threadkeep.chat_history.ag_ui.leftovers import Leftover, leftovers
-from threadkeep.chat_history.ag_ui.lenient import identifier_of, text_of
+from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, mapping_of, plain, text_of
 from threadkeep.chat_history.ag_ui.records import Call, Row, Text
 from threadkeep.chat_history.ag_ui.snapshot import Known
 from threadkeep.chat_history.ag_ui.wire import message_fields
+from threadkeep.chat_history.branches import leading_to
 from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.chat_history.constants import MessageStatus, Role
 from threadkeep.chat_history.dto import (
@@ -25,6 +27,7 @@ from threadkeep.chat_history.dto import (
 )
 from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall
 from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
+from threadkeep.chat_history.unanswered import is_answered
 
 _TICK = timedelta(microseconds=1)
 Changes = dict[int, tuple[Leftover, dict[str, Any]]]
@@ -60,7 +63,11 @@ live_runs = LiveRuns()
 
 @dataclass(slots=True)
 class OpenedRun:
-    """A run that may begin: `history` is what the agent is to see, `carried` are calls that wait since earlier runs."""
+    """A run that may begin.
+
+    `history` is what the agent is to see, `carried` are calls that wait since earlier runs, `follows` is the stored
+    message that the agent answers, where that is not the newest one.
+    """
 
     chat: Chat
     thread_id: str
@@ -68,10 +75,15 @@ class OpenedRun:
     history: list[Message]
     fold: Fold
     carried: dict[Row | Call, UUID]
+    follows: UUID | None = None
 
 
 async def open_run(
-    user_id: UUID, chat_repo: ChatRepositoryLike, message_repo: MessageRepositoryLike, run_input: Any
+    user_id: UUID,
+    chat_repo: ChatRepositoryLike,
+    message_repo: MessageRepositoryLike,
+    run_input: Any,
+    rules: InputRules = LENIENT,
 ) -> OpenedRun:
     """Open a run: from here on it is live, until `live_runs.leave`.
 
@@ -81,7 +93,7 @@ async def open_run(
     resume = [message_fields(entry) for entry in run_input.resume or ()]
     chat = await chat_repo.get_chat_by_thread_id(user_id, run_input.thread_id)
     stored = list(await message_repo.get_chat_messages(chat.chat_uuid)) if chat is not None else []
-    arrival = read_input(messages, resume, stored)
+    arrival = read_input(messages, resume, stored, rules)
     if arrival.refused is not None:
         raise InvalidInput(arrival.refused)
     if chat is None:
@@ -95,6 +107,8 @@ async def open_run(
     users = [
         _user_message(fields, chat, run_input.run_id, now + place * _TICK) for place, fields in enumerate(arrival.users)
     ]
+    if users:
+        users[0].follows = arrival.after
     created: list[Message] = []
     if changes or users:
         async with message_repo.transaction():
@@ -106,17 +120,20 @@ async def open_run(
         message.model_copy(update={"content": user.content, "parts": user.parts})
         for message, user in zip(created, users, strict=True)
     ]
-    history = [*_changed(stored, changes), *created]
+    earlier = _changed(stored, changes)
+    history = [*earlier, *created]
     carried = _carried(history)
     fold = Fold(
         now + len(users) * _TICK,
         client_tools=[text_of(message_fields(tool).get("name")) for tool in run_input.tools or ()],
         carried=[record for record in carried if isinstance(record, Call)],
         known=_known(stored),
+        state=getattr(run_input, "state", None),
     )
     live_runs.enter(chat.chat_uuid, run_input.run_id)
-    shown = _until(history, arrival.replay_until)
-    return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried)
+    shown = [*leading_to(earlier, arrival.after), *created]
+    follows = None if created else arrival.after
+    return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried, follows)
 
 
 def _changes(arrival: Arrival, stored: Sequence[Message], live: frozenset[str]) -> Changes:
@@ -126,12 +143,18 @@ def _changes(arrival: Arrival, stored: Sequence[Message], live: frozenset[str]) 
     for call in arrival.abandoned:
         changes[id(call)] = (call, {**interrupted, "awaiting": False})
     for answer in arrival.answers:
-        content, error = result_of(answer.fields)
+        content, parts = text_and_parts(answer.fields.get("content"))
+        error = error_of(answer.fields.get("error"))
+        result_id = identifier_of(answer.fields.get("id"))
+        if result_id is None or (result_id == answer.call.agui_id and not content):
+            # An empty result under the call's own id could not be told from none.
+            result_id = str(answer.call.uuid)
         changes[id(answer.call)] = (
             answer.call,
             {
                 "content": content,
-                "tool_call_id": identifier_of(answer.fields.get("id")) or str(answer.call.uuid),
+                "parts": parts,
+                "tool_call_id": result_id,
                 "error": error,
                 "status": MessageStatus.ERRORED if error else MessageStatus.COMPLETE,
                 "in_progress": False,
@@ -172,7 +195,7 @@ def _changed(stored: Sequence[Message], changes: Changes) -> list[Message]:
 
 
 def _user_message(fields: Mapping[str, Any], chat: Chat, run_id: str, at: datetime) -> MessageCreate:
-    content, parts = stored_content(fields)
+    content, parts = text_and_parts(fields.get("content"))
     return MessageCreate(
         chat_uuid=chat.chat_uuid,
         agui_id=identifier_of(fields.get("id")),
@@ -185,24 +208,31 @@ def _user_message(fields: Mapping[str, Any], chat: Chat, run_id: str, at: dateti
         timestamp=at,
         run_id=run_id,
         encrypted_value=identifier_of(fields.get("encryptedValue")),
+        metadata=plain(mapping_of(fields.get("metadata"))) or None,
     )
 
 
 def _carried(history: Sequence[Message]) -> dict[Row | Call, UUID]:
-    """The calls of earlier runs that wait, with their rows, in the form that the fold works on."""
+    """The calls of earlier runs without a result, with their rows, in the form that the fold works on.
+
+    Most will never get one, but an agent may answer in a later run what it was interrupted in.
+    """
     carried: dict[Row | Call, UUID] = {}
     for message in history:
-        waiting = [call for call in message.tool_calls if call.awaiting and not is_answered(call)]
+        waiting = [call for call in message.tool_calls if not is_answered(call)]
         if not waiting:
             continue
         row = Row(message.agui_id, Role.ASSISTANT, message.timestamp, content=Text(message.content))
         row.name, row.interrupts, row.encrypted_value = message.name, message.interrupts, message.encrypted_value
+        row.step, row.metadata, row.subagent_run_id = message.step, message.metadata, message.subagent_run_id
+        row.outcome, row.result, row.usage = message.outcome, message.result, message.usage
         row.status, row.error, row.spoken, row.kept = message.status, message.error, True, True
         carried[row] = message.message_uuid
         for stored in waiting:
             call = Call(stored.agui_id, stored.name, stored.created_at, row, arguments=Text(stored.arguments))
-            call.encrypted_value, call.sealed, call.awaiting = stored.encrypted_value, True, True
+            call.encrypted_value, call.sealed, call.awaiting = stored.encrypted_value, True, stored.awaiting
             call.status, call.error = stored.status, stored.error
+            call.subagent_run_id, call.metadata = stored.subagent_run_id, stored.metadata
             row.calls.append(call)
             carried[call] = stored.uuid
     return carried
@@ -220,9 +250,3 @@ def _known(stored: Sequence[Message]) -> Known:
             texts.add(step.content)
     return Known(frozenset(ids), frozenset(texts - {""}))
 
-
-def _until(history: list[Message], message_uuid: UUID | None) -> list[Message]:
-    for place, message in enumerate(history):
-        if message.message_uuid == message_uuid:
-            return history[: place + 1]
-    return history

@@ -19,7 +19,7 @@ from ag_ui.core import (
 
 from threadkeep.chat_history.constants import MessageStatus, Role
 
-_OF_THE_RECORD = frozenset({"in_progress", "status", "uuid"})
+_OF_THE_RECORD = frozenset({"in_progress", "status", "uuid", "belongs_to", "is_stand_in"})
 
 
 class ExtendedBaseMessage(BaseMessage):
@@ -33,6 +33,8 @@ class ExtendedBaseMessage(BaseMessage):
         status: how far it has come.
         error: what went wrong, where something did.
         uuid: the record's own id.
+        belongs_to: for a tool or reasoning message, the record of the message that it is part of.
+        is_stand_in: whether the content of a tool message stands in for a result that there is none of.
     """
 
     __not_on_the_wire__: ClassVar[frozenset[str]] = _OF_THE_RECORD | {"error"}
@@ -44,6 +46,8 @@ class ExtendedBaseMessage(BaseMessage):
     status: MessageStatus | None = None
     error: str | None = None
     uuid: UUID | None = None
+    belongs_to: UUID | None = None
+    is_stand_in: bool = False
 
 
 class ExtendedDeveloperMessage(ExtendedBaseMessage, DeveloperMessage):

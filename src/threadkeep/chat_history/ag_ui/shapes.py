@@ -92,6 +92,9 @@ def _shape(shapes: RecordShapes, state: StorageState, record: Row | Call | Reaso
         if message.timestamp == now:
             # Records that begin with one event still have an order.
             message = message.model_copy(update={"timestamp": record.timestamp})
+        if state.follows is not None:
+            message = message.model_copy(update={"follows": state.follows})
+            state.follows = None
         state.message_creates[record] = message
     elif isinstance(record, Call):
         names = (state, record.agui_id, record.name)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from threadkeep.chat_history.ag_ui.fold import Fold
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
@@ -26,6 +27,7 @@ class StorageState:
         current_event_timestamp: when the event in hand came, in UTC.
         extra: a place for what your own handlers need to remember.
         missing: how many events could not be recorded.
+        follows: the stored message that the agent answers, where that is not the newest one; its first message says so.
     """
 
     chat: Chat
@@ -35,6 +37,7 @@ class StorageState:
     current_event_timestamp: datetime
     extra: dict[str, Any] = field(default_factory=dict)
     missing: int = 0
+    follows: UUID | None = None
     message_creates: dict[Row, MessageCreate] = field(default_factory=dict)
     tool_call_creates: dict[Call, MessageToolCallCreate] = field(default_factory=dict)
     reasoning_creates: dict[Reasoning, MessageReasoningCreate] = field(default_factory=dict)

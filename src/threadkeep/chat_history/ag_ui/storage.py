@@ -19,6 +19,7 @@ from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
 from threadkeep.chat_history.ag_ui.backlog import Backlog
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
 from threadkeep.chat_history.ag_ui.handlers import Routes, default_handlers
+from threadkeep.chat_history.ag_ui.inputs import LENIENT, InputRules
 from threadkeep.chat_history.ag_ui.opening import InvalidInput, OpenedRun, live_runs, open_run
 from threadkeep.chat_history.ag_ui.patience import Clock, LoopClock, Patience
 from threadkeep.chat_history.ag_ui.policy import FlushPolicy
@@ -32,11 +33,13 @@ from threadkeep.chat_history.ag_ui.writer import RowWriter
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.models import Chat, Message
 from threadkeep.chat_history.protocols import ChatRepositoryLike, MessageRepositoryLike
+from threadkeep.chat_history.repair import repair_messages
 from threadkeep.chat_history.translate import translate_messages
 
 logger = logging.getLogger("threadkeep.chat_history")
 
 Translate = Callable[[Sequence[Message]], list[ExtendedBaseMessage]]
+Repair = Callable[[Sequence[ExtendedBaseMessage]], list[ExtendedBaseMessage]]
 
 # Tasks that outlive the generator that began them; the loop itself holds them only weakly.
 _closing: set[asyncio.Task[None]] = set()
@@ -69,6 +72,8 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         translate: how stored messages become the history that the inner agent is given; `translate_messages` if None.
         max_pending_bytes: how many bytes of a run may be held because the store has not taken them yet; events beyond
             are left out of the record, which then ends as errored and says so.
+        repair: how that history becomes one that model providers accept; None leaves it as it is translated.
+        input_rules: how the messages of an input are read: which of them are new, and which are refused.
 
     Attributes:
         patience: how long a failing store is borne with. A class may have its own.
@@ -93,6 +98,9 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         put_timeout: float = 0.1,
         translate: Translate | None = None,
         max_pending_bytes: int = 32 * 1024 * 1024,
+        *,
+        repair: Repair | None = repair_messages,
+        input_rules: InputRules = LENIENT,
     ) -> None:
         super().__init__(name)
         self.user_id = user_id
@@ -103,7 +111,9 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         self.max_queue_size = max_queue_size
         self.put_timeout = put_timeout
         self.max_pending_bytes = max_pending_bytes
+        self.input_rules = input_rules
         self._translate = translate or translate_messages
+        self._repair = repair
         self._routes = _routes(type(self))
         self._storing: set[asyncio.Task[None]] = set()
 
@@ -115,7 +125,8 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
 
         Args:
             input: the run's input. Its `messages` are replaced in place by the translated history of the chat, new
-                messages included, before the inner agent runs.
+                messages included, before the inner agent runs. Where the user has edited an earlier message, or asks
+                for another answer to it, the history ends there.
 
         Yields:
             The inner agent's events, unchanged; or one RUN_ERROR with the code INVALID_INPUT, where the input has a
@@ -129,12 +140,12 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         behind it, and `stored` waits for that.
         """
         try:
-            opened = await open_run(self.user_id, self.chat_repo, self.message_repo, input)
+            opened = await open_run(self.user_id, self.chat_repo, self.message_repo, input, self.input_rules)
         except InvalidInput as error:
             yield RunErrorEvent(message=str(error), code=ErrorCodes.INVALID_INPUT.value)
             return
         try:
-            input.messages[:] = self.translate(opened.history)  # type: ignore[assignment]
+            input.messages[:] = self.repair(self.translate(opened.history))  # type: ignore[assignment]
             recording = self._record(opened)
         except BaseException:
             live_runs.leave(opened.chat.chat_uuid, opened.run_id)
@@ -173,6 +184,10 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
     def translate(self, messages: Sequence[Message]) -> list[ExtendedBaseMessage]:
         """The history that the inner agent is given, made from stored messages."""
         return self._translate(messages)
+
+    def repair(self, messages: Sequence[ExtendedBaseMessage]) -> list[ExtendedBaseMessage]:
+        """The translated history in the form that model providers accept; the stored record is not touched by it."""
+        return [*messages] if self._repair is None else self._repair(messages)
 
     # Which events are handled, and how
 
@@ -235,6 +250,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             run_id=opened.run_id,
             fold=opened.fold,
             current_event_timestamp=datetime.now(UTC),
+            follows=opened.follows,
         )
         stored = StoredRows(state, self.message_repo)
         for record, uuid in opened.carried.items():
