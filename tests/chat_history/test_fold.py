@@ -1,44 +1,15 @@
-"""The fold: rules as examples, and promises as properties."""
+"""The fold: its rules as examples. What it promises for all streams is in `test_fold_properties.py`."""
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.chat_history.folded import NOW, fold, row, rows
 from tests.chat_history.scripts import called, finished, result, run_of, said, started, thought
-from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES, Fold
+from threadkeep.chat_history.ag_ui.fold import Fold
 from threadkeep.chat_history.ag_ui.records import Call, Row
 from threadkeep.chat_history.constants import MessageStatus, Role
-
-NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-
-
-def fold(events: Iterable[Mapping[str, Any]], **options: Any) -> Fold:
-    folded = Fold(NOW, **options)
-    for place, event in enumerate(events):
-        folded.apply(event["type"], event, NOW + timedelta(milliseconds=place))
-    return folded
-
-
-def rows(folded: Fold) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": row.agui_id,
-            "text": str(row.content),
-            "status": row.status.value,
-            "calls": [(call.agui_id, str(call.arguments), call.content, call.status.value) for call in row.calls],
-            "reasonings": [(str(each.content), each.status.value) for each in row.reasonings],
-        }
-        for row in folded.rows
-    ]
-
-
-def row(agui_id: str | None, text: str, status: str = "complete", **parts: Any) -> dict[str, Any]:
-    return {"id": agui_id, "text": text, "status": status, "calls": [], "reasonings": [], **parts}
 
 
 def test_an_open_message_is_active_until_its_end() -> None:
@@ -289,151 +260,6 @@ def test_a_growing_text_is_not_joined_for_each_delta() -> None:
     assert (parts.length, len(parts._parts)) == (2_000, 1_000)
     assert str(parts) == "ab" * 1_000
     assert len(parts._parts) == 1
-
-
-# Properties
-
-TEXTS = st.text(st.characters(), max_size=40)
-
-
-def cut(data: st.DataObject, text: str) -> list[str]:
-    """The text in pieces; a piece may be empty, and end between the halves of a surrogate pair."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    places = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=8)))
-    bounds = [0, *places, len(units) // 2]
-    return [units[2 * start : 2 * end].decode("utf-16-le", "surrogatepass") for start, end in pairwise(bounds)]
-
-
-@given(st.data(), TEXTS, TEXTS, TEXTS)
-def test_however_a_text_is_cut_into_deltas_the_history_is_the_same(
-    data: st.DataObject, text: str, arguments: str, thinking: str
-) -> None:
-    def run(texts: list[str], args: list[str], thoughts: list[str]) -> list[dict[str, Any]]:
-        begin, _, end = called("c1", parent="m1")
-        deltas = [{"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": delta} for delta in args]
-        return rows(fold(run_of(thought("z1", *thoughts), said("m1", *texts), begin, deltas, end, result("c1"))))
-
-    arguments = f'{{"said": "{arguments}'
-    whole = run([text], [arguments], [thinking])
-    assert run(cut(data, text), cut(data, arguments), cut(data, thinking)) == whole
-    assert whole[0]["text"] == text
-    assert whole[0]["calls"][0][1] == arguments
-
-
-@given(st.data(), TEXTS)
-def test_however_a_text_is_cut_into_chunks_the_history_is_the_same(data: st.DataObject, text: str) -> None:
-    first, *rest = cut(data, text)
-    chunks = [{"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "delta": first}]
-    chunks += [{"type": "TEXT_MESSAGE_CHUNK", "delta": delta} for delta in rest]
-    assert rows(fold(run_of(chunks))) == ([row("m1", text)] if text else [])
-
-
-@given(st.data())
-def test_however_independent_calls_interleave_the_history_is_the_same(data: st.DataObject) -> None:
-    begins = [called(f"c{n}", f"tool{n}", parent="m1")[0] for n in range(3)]
-    tails = [
-        [
-            {"type": "TOOL_CALL_ARGS", "toolCallId": f"c{n}", "delta": '{"n":'},
-            {"type": "TOOL_CALL_ARGS", "toolCallId": f"c{n}", "delta": f"{n}}}"},
-            {"type": "TOOL_CALL_END", "toolCallId": f"c{n}"},
-            result(f"c{n}", f"r{n}"),
-        ]
-        for n in range(3)
-    ]
-    turns = data.draw(st.permutations([n for n in range(3) for _ in range(4)]))
-    mixed = [tails[n].pop(0) for n in turns]
-    assert rows(fold(run_of(begins, mixed))) == [
-        row("m1", "", calls=[(f"c{n}", f'{{"n":{n}}}', f"r{n}", "complete") for n in range(3)])
-    ]
-
-
-IDS = st.sampled_from(["m1", "m2", "c1", "c2", "z1", "", None, 7, True, 1.5, ["x"], {"a": 1}])
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-MESSAGES = st.lists(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "id": IDS,
-            "role": st.sampled_from(["user", "assistant", "tool", "reasoning", "activity", None, 3]),
-            "content": ANYTHING,
-            "toolCalls": ANYTHING | st.lists(st.fixed_dictionaries({"id": IDS, "function": ANYTHING}), max_size=2),
-            "toolCallId": IDS,
-        },
-    )
-    | ANYTHING,
-    max_size=4,
-)
-EVENTS = st.fixed_dictionaries(
-    {"type": st.sampled_from([*sorted(FOLDED_TYPES - {"RUN_FINISHED", "RUN_ERROR"}), "RAW", "QUANTUM_FOAM"])},
-    optional={
-        "messageId": IDS,
-        "toolCallId": IDS,
-        "parentMessageId": IDS,
-        "subagentRunId": IDS,
-        "delta": st.text(max_size=4) | ANYTHING,
-        "content": ANYTHING,
-        "role": st.sampled_from(["assistant", "user", "system", "tool", None, 1, [], {}]),
-        "toolCallName": st.text(max_size=3) | ANYTHING,
-        "name": ANYTHING,
-        "stepName": IDS,
-        "title": ANYTHING,
-        "subtype": st.sampled_from(["message", "tool-call", None, 1]),
-        "entityId": IDS,
-        "encryptedValue": st.text(max_size=3) | ANYTHING,
-        "messages": MESSAGES | ANYTHING,
-    },
-)
-ENDINGS = st.sampled_from(
-    [
-        finished(),
-        finished(outcome={"type": "cancelled"}),
-        finished(outcome={"type": "interrupt", "interrupts": [{"id": "i"}, 3]}),
-        finished(outcome={"type": "success", "pendingToolCallIds": ["c1", 3, None]}),
-        finished(outcome=[1]),
-        {"type": "RUN_ERROR"},
-        {"type": "RUN_ERROR", "message": {"not": "text"}},
-    ]
-)
-
-
-@given(st.lists(EVENTS, max_size=25), ENDINGS | st.sampled_from(list(MessageStatus)))
-def test_no_sequence_of_events_raises_and_every_record_comes_to_its_end(events: list[Any], ending: Any) -> None:
-    folded = fold(events)
-    ordered = [row.timestamp for row in folded.rows]
-    assert ordered == sorted(set(ordered))
-    if isinstance(ending, MessageStatus):
-        if ending is MessageStatus.ACTIVE:
-            return
-        folded.finish(ending, NOW)
-    else:
-        folded.apply(ending["type"], ending, NOW)
-    for each in folded.rows:
-        assert each.status is not MessageStatus.ACTIVE
-        assert all(step.status is not MessageStatus.ACTIVE for step in each.reasonings)
-        assert all(call.status is not MessageStatus.ACTIVE or call.awaiting for call in each.calls)
-    assert not folded.turn.pending
-
-
-@given(st.lists(EVENTS, max_size=25))
-def test_what_is_kept_is_told_once_and_before_it_is_changed(events: list[Any]) -> None:
-    folded = Fold(NOW)
-    told: list[Any] = []
-    for event in [*events, finished()]:
-        folded.apply(event["type"], event, NOW)
-        told += folded.turn.born
-        folded.turn.born.clear()
-        known = set(map(id, told))
-        for each in folded.turn.dirty:
-            if not isinstance(each, Row):
-                continue
-            assert id(each) in known
-            assert all(id(part) in known for part in (*each.calls, *each.reasonings))
-    assert len(known) == len(told)
-    assert {id(each) for each in folded.rows} == {id(each) for each in told if isinstance(each, Row)}
 
 
 def _carried() -> Call:

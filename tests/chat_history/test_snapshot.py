@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.chat_history.folded import fold, row, rows
 from tests.chat_history.scripts import called, result, run_of, said, thought
-from tests.chat_history.test_fold import fold, row, rows
 from threadkeep.chat_history.ag_ui.snapshot import Known
 
 USER = {"id": "u1", "role": "user", "content": "hi"}

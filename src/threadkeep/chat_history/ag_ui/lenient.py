@@ -42,7 +42,10 @@ def list_of(value: Any) -> Sequence[Any]:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A copy that shares nothing with `value` and holds what JSON can say: numbers without end are null."""
+    """A copy that shares nothing with `value` and holds what JSON can say.
+
+    Numbers without end are null. Half a surrogate pair in a name (not in a text) becomes U+FFFD.
+    """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -52,7 +55,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping | list | tuple) and depth >= _DEEPEST:
         return compact_json(value)
     if isinstance(value, Mapping):
-        return {text_of(key): plain(item, depth + 1) for key, item in value.items()}
+        return {_name(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, depth + 1) for item in value]
     return str(value)
@@ -86,6 +89,12 @@ def joined_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text
+
+
+def _name(key: Any) -> str:
+    # Pydantic writes no JSON with half a pair in a name.
+    name = text_of(key)
+    return name if name.isascii() else name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _said(value: Any) -> Any:

@@ -65,7 +65,7 @@ class StoredRows:
         """
         done: list[tuple[Record, _Stored]] = []
         # Taken before the first await, after which the fold may go on.
-        plan = [(row, _values_of(row)) for row in written if isinstance(row, Row)]
+        plan = [(row, values_of(row)) for row in written if isinstance(row, Row)]
         beside = [record for record in written if not isinstance(record, Row)]
         if plan:
             await self._store_rows(plan, done)
@@ -156,7 +156,8 @@ class StoredRows:
 _RowValues = tuple[dict[str, Any], list[tuple[Call, dict[str, Any]]], list[tuple[Reasoning, dict[str, Any]]]]
 
 
-def _values_of(row: Row) -> _RowValues:
+def values_of(row: Row) -> _RowValues:
+    """What is stored of a row now, and of the calls and reasonings in it."""
     return (
         _row_values(row),
         [(call, _call_values(call)) for call in row.calls],
