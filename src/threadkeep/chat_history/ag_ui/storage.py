@@ -20,6 +20,7 @@ from threadkeep.chat_history.ag_ui.backlog import Backlog
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
 from threadkeep.chat_history.ag_ui.handlers import Routes, default_handlers
 from threadkeep.chat_history.ag_ui.inputs import LENIENT, InputRules
+from threadkeep.chat_history.ag_ui.kept_events import KeepEvents, is_kept
 from threadkeep.chat_history.ag_ui.opening import InvalidInput, OpenedRun, live_runs, open_run
 from threadkeep.chat_history.ag_ui.patience import Clock, LoopClock, Patience
 from threadkeep.chat_history.ag_ui.policy import FlushPolicy
@@ -74,6 +75,9 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             are left out of the record, which then ends as errored and says so.
         repair: how that history becomes one that model providers accept; None leaves it as it is translated.
         input_rules: how the messages of an input are read: which of them are new, and which are refused.
+        keep_events: events to keep as they came, beside what is folded of them: types such as `{"CUSTOM"}`, or a
+            function of an event's type and its fields under their wire names. None by default. `get_events` of the
+            message repository returns them.
 
     Attributes:
         patience: how long a failing store is borne with. A class may have its own.
@@ -101,6 +105,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         *,
         repair: Repair | None = repair_messages,
         input_rules: InputRules = LENIENT,
+        keep_events: KeepEvents = (),
     ) -> None:
         super().__init__(name)
         self.user_id = user_id
@@ -112,6 +117,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         self.put_timeout = put_timeout
         self.max_pending_bytes = max_pending_bytes
         self.input_rules = input_rules
+        self.keep_events = keep_events
         self._translate = translate or translate_messages
         self._repair = repair
         self._routes = _routes(type(self))
@@ -274,6 +280,8 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
 
     async def _dispatch(self, state: StorageState, event: object) -> None:
         kind = event_type(event)
+        if self.keep_events:
+            self._keep(state, kind, event)
         name = self._routes.handler_of(event, kind)
         try:
             if name is not None:
@@ -286,6 +294,16 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             turn = state.fold.turn
             if turn.born or turn.ended:
                 shape_records(self, state, event)
+
+    def _keep(self, state: StorageState, kind: str, event: object) -> None:
+        fields = event_fields(event)
+        try:
+            wanted = is_kept(self.keep_events, kind, fields)
+        except Exception:
+            logger.exception("run %r: whether a %s event is to be kept could not be told", state.run_id, kind)
+            return
+        if wanted:
+            state.fold.keep_event(kind, fields, state.current_event_timestamp)
 
     def _fold(self, state: StorageState, event: object) -> None:
         state.fold.apply(event_type(event), event_fields(event), state.current_event_timestamp)

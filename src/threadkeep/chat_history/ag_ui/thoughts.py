@@ -81,9 +81,6 @@ class Thoughts:
         """An encrypted value comes for a reasoning, a message or a call."""
         of_call = subtype == "tool-call"
         target = self._target(entity, of_call)
-        if target is None and not of_call and entity == self._phases.get(owner, _NO_PHASE)[0]:
-            target = self.begin(entity, owner)
-            self._turn.end_reasoning(target)
         if target is None:
             self._sealed[entity] = _Sealed(value, owner, of_call)
         else:
