@@ -45,4 +45,10 @@ def test_what_has_ended_is_none() -> None:
 
 
 def test_what_a_user_said_is_none() -> None:
-    assert list(leftovers([Message(content="Hi", role="user", run_id="r1", **active())], [])) == []
+    said = Message(content="Hi", role="user", run_id="r1", emitter_type="user", **active())
+    assert list(leftovers([said], [])) == []
+
+
+def test_what_an_agent_said_in_a_user_s_name_is_one() -> None:
+    made_up = Message(content="Hi", role="user", run_id="r1", emitter_type="agent", **active())
+    assert list(leftovers([made_up], [])) == [made_up]

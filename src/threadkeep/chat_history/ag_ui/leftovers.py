@@ -11,8 +11,9 @@ Leftover = Message | ToolCall | Reasoning
 def leftovers(stored: Sequence[Message], live_runs: Collection[str]) -> Iterator[Leftover]:
     """The open records of runs that are not live, parents before what is in them.
 
-    A call that waits for the client's answer is no leftover, and what a user said is whole from its beginning. The
-    last assistant message of a run that left something open counts as open too: it shows how the run ended.
+    A call that waits for the client's answer is no leftover, and what a user said is whole from its beginning; what an
+    agent emitted in a user's name is not. The last assistant message of a run that left something open counts as open
+    too: it shows how the run ended.
     """
     last_of_run = {message.run_id: message for message in stored if message.role == Role.ASSISTANT}
     for message in stored:
@@ -22,7 +23,7 @@ def leftovers(stored: Sequence[Message], live_runs: Collection[str]) -> Iterator
             *(call for call in message.tool_calls if _is_open(call) and not call.awaiting),
             *(step for step in message.reasonings if _is_open(step)),
         ]
-        is_open = _is_open(message) and message.role != Role.USER
+        is_open = _is_open(message) and not (message.role == Role.USER and message.emitter_type == "user")
         if is_open or (inner and last_of_run.get(message.run_id) is message):
             yield message
         yield from inner
