@@ -10,6 +10,7 @@
     ├── Conflict                         what is stored says otherwise
     │   ├── DeduplicationConflict        the key is taken; carries the id that took it
     │   ├── EventDeduplicationConflict   the key is taken in the session; carries the number of the event that has it
+    │   ├── EventLookupConflict          the lookup key is taken in the space; carries the session and number
     │   ├── SessionVersionMismatch       the session has changed since it was read
     │   ├── StrategyClosed               the lifecycle strategy has run; names its type
     │   └── RunActive                    the thread already has a run; carries its id
@@ -23,7 +24,8 @@
     └── ClientError                      the service refused a call of the synchronous SDK (4xx)
         ├── MemorySpaceDeduplicationError
         ├── MemorySessionDeduplicationError
-        └── MemoryEventDeduplicationError
+        ├── MemoryEventDeduplicationError
+        └── MemoryEventLookupError
         ServerError                      the service failed at a call of the synchronous SDK (5xx)
 
 The classes know nothing of HTTP; `api.errors` holds the one table from class to status.
@@ -95,6 +97,18 @@ class EventDeduplicationConflict(Conflict):
     def __init__(self, key: str, existing_sequence_id: int) -> None:
         super().__init__(f"Event {existing_sequence_id} of this session has the deduplication key {key!r}")
         self.key = key
+        self.existing_sequence_id = existing_sequence_id
+
+
+class EventLookupConflict(Conflict):
+    """The lookup key is taken by an event of the same type: `existing_sequence_id` of `existing_session_id`."""
+
+    def __init__(self, key: str, existing_session_id: str, existing_sequence_id: int) -> None:
+        super().__init__(
+            f"Event {existing_sequence_id} of session {existing_session_id} has the lookup key {key!r}, and its type"
+        )
+        self.key = key
+        self.existing_session_id = existing_session_id
         self.existing_sequence_id = existing_sequence_id
 
 
@@ -218,6 +232,18 @@ class MemorySessionDeduplicationError(ClientError):
         super().__init__(message, status_code, json)
         self.existing_session_id = self.json.get("existingSessionId")
         self.existing_session_url = self.json.get("existingSessionUrl")
+
+
+class MemoryEventLookupError(ClientError):
+    """An event of this memory space and of the same type already has the lookup key."""
+
+    existing_session_id: str | None
+    existing_sequence_id: int | None
+
+    def __init__(self, message: str, status_code: int, json: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, status_code, json)
+        self.existing_session_id = self.json.get("existingSessionId")
+        self.existing_sequence_id = self.json.get("existingSequenceId")
 
 
 class MemoryEventDeduplicationError(ClientError):

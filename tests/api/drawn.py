@@ -103,20 +103,25 @@ emitters = mostly(
     st.sampled_from([{"type": "user"}, {"type": "tool"}, {"type": "user", "id": "x" * 129}])
     | st.sampled_from(PEOPLE).map(lambda name: {"type": "user", "id": name}),
 )
+lookups = st.lists(mostly(["a", "b", "c", "\0", "к\ud83d", "x" * 128], ["", "x" * 129]), max_size=3)
+looked_up = st.lists(
+    mostly(["a", "b", "c", "\0", "к\ud83d", "?"], ["", "x" * 129]), min_size=1, max_size=3, unique=True
+)
 drafts = st.fixed_dictionaries(
-    {"body": bodies, "emitter": emitters}, optional={"type": types, "deduplicationKey": keys}
+    {"body": bodies, "emitter": emitters}, optional={"type": types, "deduplicationKey": keys, "lookupKeys": lookups}
 )
 plain_drafts = st.fixed_dictionaries(
     {"body": st.just({"n": 1.0}), "emitter": st.just({"type": "agent"})},
-    optional={"type": st.sampled_from(["message", "status"])},
+    optional={"type": st.sampled_from(["message", "status"]), "lookupKeys": lookups},
 )
 batches = mostly(st.lists(plain_drafts, min_size=1, max_size=5), st.lists(drafts, max_size=3))
 repeats = mostly([1, 1, 1, 30], [201])
+_CHANGED = {"body": bodies, "type": types, "emitter": emitters, "lookupKeys": lookups}
 changes = mostly(
-    st.sampled_from(["body", "type", "type", "emitter"]).flatmap(
-        lambda name: st.fixed_dictionaries({name: {"body": bodies, "type": types, "emitter": emitters}[name]})
+    st.sampled_from(["body", "type", "type", "emitter", "lookupKeys", "lookupKeys"]).flatmap(
+        lambda name: st.fixed_dictionaries({name: _CHANGED[name]})
     ),
-    some_of(body=bodies, type=types, emitter=emitters),
+    some_of(**_CHANGED),
 )
 versions_behind = mostly([None, 0], [1, -1])
 tokens = mostly(["none", "right", "right", "stale"], ["cut"])

@@ -12,6 +12,8 @@ from typing import Any
 Json = dict[str, Any]
 MAX_CONTENT = 40
 """Characters of a content, in the tests: small, so that more than that is soon written."""
+MAX_KEYS = 512
+"""Lookup keys of one event."""
 DEFAULT_STRATEGIES = [{"type": "soft_delete", "trigger": {"ttl": 15_552_000}, "opts": None}]
 TEXTS = {"description": 1_000, "llmModelName": 200, "llmBaseUrl": 2_083, "customInstructions": 10_000}
 
@@ -179,6 +181,10 @@ class Model:
                 number = event.fields["sequenceId"]
                 named = ("errorName", "EventDeduplicationConflict"), ("existingSequenceId", number)
                 faults.append(Fault(409, named))
+        for draft in drafts if there else ():
+            faults += _taken(space, draft.get("type"), _lookup_keys(draft), None)
+        pairs = [(draft.get("type"), key) for draft in drafts for key in _lookup_keys(draft)]
+        faults += [INVALID] if len(set(pairs)) < len(pairs) else []
         self.session(user, space, session, *faults)
         first = len(session.events) + 1
         return [{"sequenceId": first + n, **_event({"type": None, **draft})} for n, draft in enumerate(drafts)]
@@ -212,6 +218,8 @@ class Model:
         faults = [] if 1 <= len(changes) <= 200 and len(set(numbers)) == len(numbers) else [INVALID]
         for change in changes:
             given = {name: value for name, value in change.items() if name in ("body", "type", "emitter")}
+            if change.get("lookupKeys"):
+                given["lookupKeys"] = change["lookupKeys"]
             there = _is_there(user, space, session)
             stored = session.event(change["sequenceId"]) if there else None
             faults += _event_faults(given, session if there else None) if given else [INVALID]
@@ -219,12 +227,60 @@ class Model:
                 faults.append(NOT_THERE)
             elif change.get("createdAt") not in (None, stored.fields["createdAt"]):
                 faults.append(Fault(422, detail="Patch of incorrect version of event"))
+        if not faults and _is_there(user, space, session):
+            faults = self._key_faults(space, session, changes)
         self.session(user, space, session, *faults)
         found = [session.events[number - 1] for number in numbers]
         for event, change in zip(found, changes, strict=True):
             event.past_tokens.append(event.fields["createdAt"])
-            event.fields |= _event(change)
+            more = _lookup_keys(change)
+            event.fields |= _event({name: value for name, value in change.items() if name != "lookupKeys"})
+            if more:
+                event.fields["lookupKeys"] = list(dict.fromkeys([*_lookup_keys(event.fields), *more]))
         return [event.fields for event in found]
+
+    @staticmethod
+    def _key_faults(space: Space, session: Session, changes: Sequence[Json]) -> list[Fault]:
+        """What the first change whose keys are taken hears; one change sees what those before it have done."""
+        before = {id(event): dict(event.fields) for event in session.events}
+        faults: list[Fault] = []
+        for change in changes:
+            event = session.events[change["sequenceId"] - 1]
+            event.fields |= {"eventType": change["type"]} if change.get("type") is not None else {}
+            keys = list(dict.fromkeys([*_lookup_keys(event.fields), *_lookup_keys(change)]))
+            faults = _taken(space, event.fields["eventType"], keys, event)
+            if len(keys) > MAX_KEYS:
+                faults.append(INVALID)
+            if faults:
+                break
+            event.fields["lookupKeys"] = keys
+        for event in session.events:
+            event.fields.clear()
+            event.fields.update(before[id(event)])
+        return faults
+
+    def find_events(
+        self, user: str, space: Space, keys: Sequence[str], event_type: str | None, offset: int, limit: int
+    ) -> Json:
+        wrong = [] if keys and all(_fits(key, 1, 128) for key in keys) else [INVALID]
+        self.space(user, space, *_page_faults(offset, limit), *wrong)
+        found = [
+            {**event.fields, "sessionId": session.fields["id"]}
+            for session in sorted(space.sessions, key=lambda session: str(session.fields["id"]))
+            for event in session.events
+            if session.live and event.live and event_type in (None, event.fields["eventType"])
+            if set(keys) & set(_lookup_keys(event.fields))
+        ]
+        return _page(found, offset, limit)
+
+    def newest_events(self, user: str, space: Space, ids: Sequence[str], event_type: str | None) -> Json:
+        self.space(user, space)
+        found = [
+            {**events[-1], "sessionId": session.fields["id"]}
+            for session in sorted(space.sessions, key=lambda session: str(session.fields["id"]))
+            if session.live and session.fields["id"] in ids and (events := session.of_type(event_type))
+        ]
+        return _page(found, 0, 100)
 
     def delete_event(self, user: str, space: Space, session: Session, number: int) -> None:
         found = session.event(number)
@@ -245,7 +301,29 @@ def _event(given: Json) -> Json:
         **({"eventType": given["type"]} if "type" in given else {}),
         **({"emitterType": emitter["type"], "emitterId": emitter.get("id")} if emitter else {}),
         **({"deduplicationKey": given["deduplicationKey"]} if given.get("deduplicationKey") is not None else {}),
+        **({"lookupKeys": list(dict.fromkeys(given["lookupKeys"]))} if given.get("lookupKeys") else {}),
     }
+
+
+def _lookup_keys(fields: Json) -> list[str]:
+    return list(dict.fromkeys(fields.get("lookupKeys") or []))
+
+
+def _taken(space: Space, event_type: str | None, keys: Sequence[str], mine: Event | None) -> list[Fault]:
+    return [
+        Fault(
+            409,
+            (
+                ("errorName", "EventLookupConflict"),
+                ("existingSessionId", session.fields["id"]),
+                ("existingSequenceId", event.fields["sequenceId"]),
+            ),
+        )
+        for session in space.sessions
+        for event in session.events
+        if session.live and event.live and event is not mine and event.fields["eventType"] == event_type
+        if set(keys) & set(_lookup_keys(event.fields))
+    ]
 
 
 def _event_faults(given: Json, session: Session | None) -> list[Fault]:
@@ -256,6 +334,8 @@ def _event_faults(given: Json, session: Session | None) -> list[Fault]:
     if type_ is not None and not _fits(type_, 1, 100):
         faults.append(INVALID)
     if emitter["type"] not in ("user", "agent") or not _fits(emitter.get("id") or "", 0, 128):
+        faults.append(INVALID)
+    if not all(_fits(key, 1, 128) for key in given.get("lookupKeys") or []):
         faults.append(INVALID)
     if emitter["type"] == "user":
         known = session is None or emitter.get("id") in session.fields["participants"]

@@ -13,6 +13,7 @@ from threadkeep.contract import events as wire_events
 from threadkeep.contract import pages as wire_pages
 from threadkeep.contract import sessions as wire_sessions
 from threadkeep.contract import spaces as wire_spaces
+from threadkeep.contract import version as wire_version
 
 USER = "65f000000000000000000001"
 
@@ -62,6 +63,8 @@ def agent(body: Any) -> dict[str, Any]:
         (schemas.EventPatchIn, wire_events.EventFields),
         (schemas.EventBatchItemIn, wire_events.EventPatch),
         (schemas.EventOut, wire_events.Event),
+        (schemas.SpaceEventOut, wire_events.SpaceEvent),
+        (schemas.VersionOut, wire_version.Version),
         (schemas.PageOut, wire_pages.Page),
         (schemas.ItemsOut, wire_pages.Items),
     ],
@@ -74,7 +77,8 @@ def test_what_is_parsed_has_the_keys_that_clients_know(struct: type[msgspec.Stru
 async def test_the_version_needs_no_token(http: httpx.AsyncClient) -> None:
     answer = await http.get("version/", headers={"Authorization": ""})
 
-    assert answer.json() == {"major": 2, "minor": 49, "versionString": "2.49.0", "releasedVersion": "2.49.0"}
+    hosted = {"major": 2, "minor": 49, "versionString": "2.49.0", "releasedVersion": "2.49.0"}
+    assert answer.json() == {**hosted, "features": ["lookupKeys", "newestEvents"]}
 
 
 async def test_a_space_over_the_wire(http: httpx.AsyncClient) -> None:
@@ -166,7 +170,7 @@ async def test_an_event_over_the_wire(wire: Wire) -> None:
 
     event = made.json()
     assert made.status_code == 201
-    assert [*event, "deduplicationKey"] == list(get_type_hints(wire_events.Event))
+    assert [*event, "deduplicationKey", "lookupKeys"] == list(get_type_hints(wire_events.Event))
     assert {key: event[key] for key in ("sequenceId", "eventType", "emitterType", "emitterId")} == {
         "sequenceId": 1,
         "eventType": "message",

@@ -312,6 +312,43 @@ class Calls(RuleBasedStateMachine):
             learn=("createdAt",),
         )
 
+    @rule(
+        caller=callers,
+        number=numbers,
+        keys=drawn.looked_up,
+        event_type=drawn.event_types,
+        offset=offsets,
+        limit=sizes,
+    )
+    def find_events(
+        self, caller: Caller, number: Which, keys: list[str], event_type: str | None, offset: int, limit: int
+    ) -> None:
+        space, path = self.space(number)
+        query: list[tuple[str, Any]] = [("eventType", event_type), ("offset", offset), ("limit", limit)]
+        self.ask(
+            *(caller, "GET", f"{path}events/"),
+            lambda: self.model.find_events(caller[1], space, keys, event_type, offset, limit),
+            query=[*query, *(("lookupKey", key) for key in keys)],
+        )
+
+    @rule(number=numbers, place=drawn.places, keys=st.lists(st.sampled_from("abc"), min_size=1, max_size=2))
+    def give_keys(self, number: Which, place: int, keys: list[str]) -> None:
+        """And look at once what is found by them, there and in what was deleted."""
+        self.patch_event((0, "alice"), number, place, {"lookupKeys": keys}, "right")
+        space, _, _ = self.session(number, with_events=True)
+        at = (True, [each for each in self.model.spaces if each.is_seen_by("alice")][::-1].index(space))
+        self.find_events((1, "alice"), at, ["a", "b", "c"], None, 0, 100)
+
+    @rule(caller=callers, number=numbers, event_type=drawn.event_types)
+    def newest_events(self, caller: Caller, number: Which, event_type: str | None) -> None:
+        space, path = self.space(number)
+        ids = [session.fields["id"] for session in space.sessions] or ["none"]
+        self.ask(
+            *(caller, "GET", f"{path}events/newest/"),
+            lambda: self.model.newest_events(caller[1], space, ids, event_type),
+            query=[("eventType", event_type), *(("sessionId", session_id) for session_id in ids[:100])],
+        )
+
     @rule(caller=callers, number=numbers, place=drawn.places)
     def delete_event(self, caller: Caller, number: Which, place: int) -> None:
         space, session, path = self.session(number, with_events=True)

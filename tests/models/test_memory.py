@@ -9,6 +9,7 @@ from tests.models.conftest import USER
 from threadkeep.errors import (
     ClientError,
     MemoryEventDeduplicationError,
+    MemoryEventLookupError,
     MemorySessionDeduplicationError,
     MemorySpaceDeduplicationError,
 )
@@ -280,6 +281,28 @@ def test_a_taken_key_of_an_event_names_its_number(session: Session) -> None:
     with pytest.raises(MemoryEventDeduplicationError):
         session.post_events([NewEvent(body={}, emitter={"type": "agent"}, deduplication_key="k")])
     assert [event.body for event in session.events()] == [{"content": "a"}, {"content": "b"}]
+
+
+def test_an_event_is_found_by_its_lookup_keys_in_the_space(space: MemorySpace, session: Session) -> None:
+    session.post_event({"content": "a"}, {"type": "agent"}, "message", lookup_keys=["a"])
+    session.post_events([NewEvent(body={}, emitter={"type": "agent"}, lookup_keys=["b"])])
+    session.update_event(1, lookup_keys=["c"])
+    session.update_events([EventUpdate(sequence_id=2, lookup_keys=["d"])])
+    (first,) = space.find_events(["c", "x"])
+    assert (first.sequence_id, first.session_id, first.lookup_keys) == (1, session.id, ["a", "c"])
+    assert [event.sequence_id for event in space.find_events(["a", "d"])] == [1, 2]
+    assert [event.sequence_id for event in space.find_events(["a", "d"], offset=1, limit=1)] == [2]
+    assert space.find_events(["d"], "message") == []
+    for refused in (
+        lambda: session.post_event({}, {"type": "agent"}, "message", lookup_keys=["a"]),
+        lambda: (
+            session.update_event(1, event_type="message", lookup_keys=["c"])
+            and session.update_event(2, event_type="message", lookup_keys=["c"])
+        ),
+    ):
+        with pytest.raises(MemoryEventLookupError) as raised:
+            refused()
+        assert (raised.value.existing_session_id, raised.value.existing_sequence_id) == (session.id, 1)
 
 
 def test_objects_may_be_made_by_hand(session: Session) -> None:

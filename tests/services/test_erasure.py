@@ -52,7 +52,12 @@ async def test_sessions_of_their_own_go_and_shared_ones_go_on_without_them(conta
     shared = await container.sessions.create(principal, space, SessionDraft(("ann", "bob-7"), "//thread/shared/"))
     others = await container.sessions.create(principal, space, SessionDraft(("ann", "bob-77"), "//thread/other/"))
     for session in (alone, gone, shared):
-        await container.events.append(principal, space, session.id, [said("bob-7", "mine"), answered("yours")])
+        keys = (f"{session.id} mine",)
+        drafts = [
+            replace(said("bob-7", "mine"), lookup_keys=keys),
+            replace(answered("yours"), lookup_keys=(session.id,)),
+        ]
+        await container.events.append(principal, space, session.id, drafts)
     await container.events.append(principal, space, shared.id, [said("ann", "hers")])
     await container.events.append(principal, space, others.id, [said("bob-77", "another")])
     await container.sessions.delete(principal, space, gone.id)
@@ -74,6 +79,8 @@ async def test_sessions_of_their_own_go_and_shared_ones_go_on_without_them(conta
     assert total == 2
     (event,) = await container.events.append(principal, space, shared.id, [said("ann", "more")])
     assert event.sequence_id == 4
+    kept, _ = await container.space_events.having(principal, space, [shared.id, f"{shared.id} mine"])
+    assert [event.sequence_id for _, event in kept] == [2]
     found, _ = await container.sessions.page(principal, space, Filters(("ann",)))
     assert [session.participants for session in found] == [("ann",), ("ann", "bob-77")]
     assert await container.sessions.page(principal, space, Filters(needle="of-bob")) == ([], 0)

@@ -20,9 +20,11 @@ from threadkeep.storage.tables import idempotency_keys, metadata
 
 DAY = 86_400
 OF_SESSIONS = ("sessions", "events", "session_counters", "participants", "jobs", "runs")
+KEYS = 3
+"""Lookup keys of the first event of a session, and of its last."""
 _COUNTS = {
     name: Statement(select(func.count()).select_from(metadata.tables[name]))
-    for name in (*OF_SESSIONS, "spaces", "idempotency_keys")
+    for name in (*OF_SESSIONS, "event_lookup_keys", "spaces", "idempotency_keys")
 }
 _SEARCHED = Statement(select(func.count()).select_from(table("session_search")), only="sqlite")
 
@@ -43,8 +45,11 @@ async def purging(container: Container) -> Container:
 async def make(container: Container, at: At, events: int) -> str:
     keep = (Strategy("soft_delete", "never", True),)
     session = (await container.sessions.create(*at, SessionDraft(("p", "q"), "described", strategies=keep))).id
+    drafts = [message()] * events
+    for edge in {0, events - 1} if events else ():
+        drafts[edge] = replace(message(), lookup_keys=tuple(f"{session} {edge} {n}" for n in range(KEYS)))
     for start in range(0, events, 200):
-        await container.events.append(*at, session, [message()] * min(200, events - start))
+        await container.events.append(*at, session, drafts[start : start + 200])
     await container.runs.begin(*at, session, run_id=session, parent_run_id=None, owner="o", lease_seconds=1)
     return session
 
@@ -74,7 +79,7 @@ async def test_a_deleted_session_stays_for_the_retention_and_then_goes_with_all_
     assert await counts(purging, "sessions", "events", "runs") == [2, 5, 2]
     await work_at(purging, seconds_from_now(30 * DAY + 1))
 
-    assert await counts(purging, *OF_SESSIONS) == [1, 2, 1, 2, 2, 1]
+    assert await counts(purging, *OF_SESSIONS, "event_lookup_keys") == [1, 2, 1, 2, 2, 1, 2 * KEYS]
     assert (await purging.events.page(*at, kept))[1] == 2
 
 
@@ -100,7 +105,7 @@ async def test_a_deleted_space_goes_with_all_in_it_in_steps_that_can_stop_anywhe
 
     assert left[0] == 46
     assert max(before - after for before, after in itertools.pairwise(left)) <= 7
-    assert await counts(purging, *OF_SESSIONS, "spaces") == [1, 4, 1, 2, 2, 1, 1]
+    assert await counts(purging, *OF_SESSIONS, "event_lookup_keys", "spaces") == [1, 4, 1, 2, 2, 1, 2 * KEYS, 1]
     assert await searched(purging) in (0, 1)
 
 

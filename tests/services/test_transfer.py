@@ -14,7 +14,7 @@ from threadkeep.domain.lifecycle import Strategy
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.session import SessionChange, SessionDraft
 from threadkeep.domain.space import SpaceDraft
-from threadkeep.errors import Invalid, NotFound
+from threadkeep.errors import EventLookupConflict, Invalid, NotFound
 from threadkeep.services import transfer
 from threadkeep.services.container import Container
 from threadkeep.services.sessions import Filters
@@ -52,11 +52,16 @@ async def filled(container: Container) -> tuple[Principal, str, list[str]]:
         SessionDraft(("ann", "bob")),
     ]
     made = [await container.sessions.create(principal, space.id, draft) for draft in drafts]
-    event = EventDraft('{"content":"x","n":1.50}', "x", "message", "user", "ann")
+    event = EventDraft('{"content":"x","n":1.50}', "x", "message", "user", "ann", None, ("k", ODD))
     body = '{"content":"\\u0000\\ud800","z":1}'
-    others = [replace(event, body=body, content="\0\ud800", type=ODD), replace(event, emitter_id=ODD, type=None)]
+    others = [
+        replace(event, body=body, content="\0\ud800", type=ODD),
+        replace(event, emitter_id=ODD, type=None, lookup_keys=("alone",)),
+    ]
     await container.events.append_batch(principal, space.id, made[0].id, [event, *others])
-    await container.events.append_batch(principal, space.id, made[1].id, [replace(event, emitter_id="bob")] * 4)
+    await container.events.append_batch(
+        principal, space.id, made[1].id, [replace(event, emitter_id="bob", lookup_keys=())] * 4
+    )
     for number in (2, 4):
         await container.events.delete(principal, space.id, made[1].id, number)
     await container.sessions.patch(principal, space.id, made[2].id, SessionChange(metadata='{"version":2}'))
@@ -97,6 +102,16 @@ async def test_what_is_brought_over_is_the_same(container: Container, other: Con
         principal, space_id, gaps, [EventDraft('{"content":"x"}', "x", None, "user", "bob")]
     )
     assert event.sequence_id == 5
+    found, total = await target.space_events.having(principal, space_id, ["k", ODD, "alone"])
+    assert [(at, event.sequence_id, event.type) for at, event in found] == [
+        (odd, 1, "message"),
+        (odd, 2, ODD),
+        (odd, 3, None),
+    ]
+    with pytest.raises(EventLookupConflict):
+        await target.events.append(
+            principal, space_id, gaps, [EventDraft("{}", None, ODD, "agent", None, None, (ODD,))]
+        )
 
 
 async def test_a_strategy_goes_on_where_it_was(container: Container, other: Container) -> None:
@@ -178,6 +193,15 @@ def swap(old: str, new: str) -> Callable[[list[str]], list[str]]:
         (swap('"strategies":"[', '"strategies":"x['), "'strategies' are not what an export has"),
         (swap('"events":3', '"events":2'), r"events are missing: there are 3 of the session of line \d+"),
         (swap('"message"', '"\\ud800"'), "'type' of event is not a text that a database holds"),
+        (swap('"lookup_keys":"[', '"lookup_keys":"x['), "lookup_keys is not JSON"),
+        (swap('"lookup_keys":"[\\"k\\"', '"lookup_keys":"[7'), "'lookup_keys' are not what an export has"),
+        (swap('"lookup_keys":"[\\"k\\"', '"lookup_keys":"[ \\"k\\"'), "'lookup_keys' are not what an export has"),
+        (swap('"lookup_keys":"[\\"k\\"', '"lookup_keys":"[\\"\\"'), "'lookup_keys' are not what an export has"),
+        (swap('"lookup_keys":"[', '"lookup_keys":"[\\"k\\",'), "'lookup_keys' are not what an export has"),
+        (
+            lambda lines: swap('"type":null', '"type":"message"')(swap('"alone', '"k')(lines)),
+            r"a second event of its type with the lookup key 'k' in one session",
+        ),
     ],
 )
 async def test_a_file_that_is_wrong_is_refused_by_its_line(
@@ -197,6 +221,27 @@ async def test_a_key_that_is_taken_here_is_named(container: Container, other: Co
 
     with pytest.raises(Invalid, match=r"Line 3: the deduplication key 'the space' is that of the memory space"):
         await other.transfer.bring(lines)
+
+
+async def test_a_lookup_key_that_is_taken_here_is_named(container: Container, other: Container) -> None:
+    principal, space_id, (odd, *_) = await filled(container)
+    lines = await exported(container)
+    first = next(n for n, line in enumerate(lines) if line.startswith('{"session"'))
+    await other.transfer.bring([*lines[:first], lines[-1]])
+    here = await other.sessions.create(principal, space_id, SessionDraft(("ann",)))
+    await other.events.append(
+        principal, space_id, here.id, [EventDraft("{}", None, "message", "agent", None, None, ("k",))]
+    )
+
+    with pytest.raises(
+        Invalid, match=rf"Line \d+: the lookup key 'k' is that of the event 1 of session {here.id} here"
+    ):
+        await other.transfer.bring(lines)
+
+    await other.sessions.delete(principal, space_id, here.id)
+    assert (await other.transfer.bring(lines)).sessions == 3
+    found, _ = await other.space_events.having(principal, space_id, ["k"], event_type="message")
+    assert [(at, event.sequence_id) for at, event in found] == [(odd, 1)]
 
 
 @pytest.mark.parametrize("lines", [["hello"], ['{"a":1}\n'], ['{"format":"threadkeep","version":1}\n', "{}\n"]])

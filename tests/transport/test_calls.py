@@ -28,6 +28,9 @@ def test_each_endpoint_has_its_method_path_and_parameters() -> None:
         calls.delete_event("S", "T", 7),
         calls.append_events("S", "T", [event]),
         calls.patch_events("S", "T", [{"sequenceId": 7, "body": {}}]),
+        calls.find_events("S", ["a", "b"], event_type="message", offset=1, limit=2),
+        calls.newest_events("S", ["T", "U"], event_type="message"),
+        calls.get_version(),
     ]
     assert [f"{call.method} {call.path} {dict(call.headers)} {call.params}" for call in every] == [
         "POST new/ {} ()",
@@ -47,6 +50,10 @@ def test_each_endpoint_has_its_method_path_and_parameters() -> None:
         "DELETE S/sessions/T/events/7/ {} ()",
         "POST S/sessions/T/events/batch/ {} ()",
         "PATCH S/sessions/T/events/batch/ {} ()",
+        "GET S/events/ {} (('lookupKey', 'a'), ('lookupKey', 'b'), ('eventType', 'message'), ('offset', '1'), "
+        "('limit', '2'))",
+        "GET S/events/newest/ {} (('sessionId', 'T'), ('sessionId', 'U'), ('eventType', 'message'))",
+        "GET version/ {} ()",
     ]
     assert every[14].json == {"events": [event]}
     assert every[15].json == {"events": [{"sequenceId": 7, "body": {}}]}

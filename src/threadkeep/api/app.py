@@ -4,15 +4,27 @@ from starlette.applications import Starlette
 
 from threadkeep import __version__
 from threadkeep.api import docs, openapi
-from threadkeep.api.routes import events, sessions, spaces, version
+from threadkeep.api.routes import events, sessions, space_events, spaces, version
 from threadkeep.api.routing import Operation, routes
 from threadkeep.api.shell import build
 from threadkeep.services.container import Container
 
 PREFIX = "/api/v2"
-OPERATIONS: list[Operation] = [*spaces.OPERATIONS, *sessions.OPERATIONS, *events.OPERATIONS, *version.OPERATIONS]
+OPERATIONS: list[Operation] = [
+    *spaces.OPERATIONS,
+    *sessions.OPERATIONS,
+    *events.OPERATIONS,
+    *space_events.OPERATIONS,
+    *version.OPERATIONS,
+]
 # Routes are tried in order, so those that are called most come first.
-_TRIED = [*events.OPERATIONS, *sessions.OPERATIONS, *spaces.OPERATIONS, *version.OPERATIONS]
+_TRIED = [
+    *events.OPERATIONS,
+    *sessions.OPERATIONS,
+    *space_events.OPERATIONS,
+    *spaces.OPERATIONS,
+    *version.OPERATIONS,
+]
 
 
 def create_app(container: Container) -> Starlette:

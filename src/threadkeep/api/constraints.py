@@ -19,6 +19,7 @@ def _text(longest: int, shortest: int = 0) -> Meta:
 
 ID: dict[str, Any] = {"type": "string", "format": "uuid"}
 SEQUENCE_ID: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": limits.INTEGER}
+LOOKUP_KEY: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": limits.LOOKUP_KEY}
 TIMESTAMP: dict[str, Any] = {"type": "string", "format": "date-time"}
 VERSION_PRECONDITION: dict[str, Any] = {"type": "string", "pattern": r'^(\*|[0-9]{1,18}|"[0-9]{1,18}")$'}
 
@@ -35,6 +36,11 @@ LlmModelName = Annotated[str, _text(limits.SPACE_TEXT["llm_model_name"])]
 LlmBaseUrl = Annotated[str, _text(limits.SPACE_TEXT["llm_base_url"])]
 CustomInstructions = Annotated[str, _text(limits.SPACE_TEXT["custom_instructions"])]
 DeduplicationKey = Annotated[str, _text(limits.DEDUPLICATION_KEY, 1)]
+LookupKey = Annotated[str, _text(limits.LOOKUP_KEY, 1)]
+LOOKUP_KEYS = _says(
+    maxItems=limits.LOOKUP_KEYS,
+    description="What the event is found by in its space; no other event of its type there may have one of them.",
+)
 EventType = Annotated[str, _text(limits.EVENT_TYPE, 1)]
 EmitterType = Annotated[str, _says(enum=list(EMITTERS))]
 EmitterId = Annotated[str, _text(limits.PARTICIPANT)]

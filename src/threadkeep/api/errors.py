@@ -37,6 +37,12 @@ def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
         headers["Location"] = location
     if isinstance(error, errors.EventDeduplicationConflict):
         body |= {"errorName": "EventDeduplicationConflict", "existingSequenceId": error.existing_sequence_id}
+    if isinstance(error, errors.EventLookupConflict):
+        body |= {
+            "errorName": "EventLookupConflict",
+            "existingSessionId": error.existing_session_id,
+            "existingSequenceId": error.existing_sequence_id,
+        }
     if isinstance(error, errors.RunActive):
         body |= {"errorName": "RunActive", "activeRunId": error.run_id}
     if isinstance(error, errors.StrategyClosed):

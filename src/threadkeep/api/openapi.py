@@ -123,7 +123,13 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         if f"{{{name}}}" in path
     ]
     parameters += [
-        {"name": query.name, "in": "query", "schema": query.schema, "description": query.description}
+        {
+            "name": query.name,
+            "in": "query",
+            "schema": query.schema,
+            "description": query.description,
+            **({"required": True} if query.required else {}),
+        }
         for query in operation.query
     ]
     parameters += [

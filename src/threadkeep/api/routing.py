@@ -78,6 +78,7 @@ class Query:
     name: str
     schema: dict[str, Any]
     description: str
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ IDEMPOTENCY_KEY = Header(
     "Lets the request be repeated: the first answer to the key comes again, and nothing is done twice.",
 )
 LIMIT = Query("limit", {"type": "integer", "minimum": 1, "maximum": limits.PAGE, "default": limits.PAGE}, "Items.")
+EVENT_TYPE = Query("eventType", {"type": "string"}, "Only events of exactly this type.")
 OFFSET = Query(
     "offset",
     {"type": "integer", "minimum": 0, "maximum": limits.INTEGER, "default": 0},

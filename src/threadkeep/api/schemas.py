@@ -5,7 +5,7 @@ The keys are those of `contract`; a test compares the two.
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from threadkeep import clock
 from threadkeep.api.constraints import (
     BATCH,
+    LOOKUP_KEYS,
     PARTICIPANTS,
     STRATEGIES,
     STRATEGIES_KEPT,
@@ -28,6 +29,7 @@ from threadkeep.api.constraints import (
     Limit,
     LlmBaseUrl,
     LlmModelName,
+    LookupKey,
     Metadata,
     Options,
     Participant,
@@ -146,6 +148,7 @@ class NewEventIn(Struct, rename="camel"):
     emitter: EmitterIn
     type: EventType | None = None
     deduplication_key: DeduplicationKey | None = None
+    lookup_keys: Annotated[list[LookupKey], LOOKUP_KEYS] | None = None
 
 
 class EventBatchIn(Struct, rename="camel"):
@@ -155,11 +158,12 @@ class EventBatchIn(Struct, rename="camel"):
 
 
 class EventPatchIn(Struct, rename="camel"):
-    """Changes to an event; what is left out or null stays."""
+    """Changes to an event; what is left out or null stays. Lookup keys come to those that it has."""
 
     body: BodyOrNull = field(default_factory=_not_given)
     type: EventType | None = None
     emitter: EmitterIn | None = None
+    lookup_keys: Annotated[list[LookupKey], LOOKUP_KEYS] | None = None
 
 
 class EventBatchItemIn(EventPatchIn, rename="camel", kw_only=True):
@@ -185,6 +189,13 @@ class EventOut(Struct, rename="camel"):
     emitter_id: EmitterId | None
     created_at: Timestamp
     deduplication_key: DeduplicationKey | UnsetType = UNSET
+    lookup_keys: Annotated[list[LookupKey], LOOKUP_KEYS] | UnsetType = UNSET
+
+
+class SpaceEventOut(EventOut, rename="camel", kw_only=True):
+    """An event that was asked for in its space."""
+
+    session_id: Id
 
 
 class ItemsOut(Struct):
@@ -210,6 +221,7 @@ class VersionOut(Struct, rename="camel"):
     minor: int
     version_string: str
     released_version: str
+    features: tuple[str, ...]
 
 
 class _Content(Struct):
@@ -288,6 +300,7 @@ def event_draft(body: NewEventIn, reader: Reader, *loc: str | int) -> EventDraft
         reader.text(emitter.type),
         reader.optional_text(emitter.id),
         reader.optional_text(body.deduplication_key),
+        _distinct(body.lookup_keys, reader),
     )
 
 
@@ -304,6 +317,7 @@ def event_change(
         None if emitter is None else reader.text(emitter.type),
         None if emitter is None else reader.optional_text(emitter.id),
         None if created_at is None else _token(created_at, (*loc, "createdAt")),
+        _distinct(body.lookup_keys, reader),
     )
 
 
@@ -327,6 +341,13 @@ def event_out(event: Event) -> EventOut:
         event.emitter_id,
         clock.format_timestamp(event.created_at),
         UNSET if event.deduplication_key is None else event.deduplication_key,
+        UNSET if event.lookup_keys is None else cast(Any, Raw(event.lookup_keys.encode())),
+    )
+
+
+def space_event_out(session_id: str, event: Event) -> SpaceEventOut:
+    return SpaceEventOut(
+        *(getattr(event_out(event), name) for name in EventOut.__struct_fields__), session_id=session_id
     )
 
 
@@ -347,6 +368,10 @@ def _body(raw: Raw, reader: Reader, loc: tuple[str | int, ...]) -> tuple[str, st
         raise Invalid("content is a string", (*loc, "body", "content"), "string_type") from None
     content = None if isinstance(view.content, UnsetType) else reader.text(view.content)
     return reader.raw(raw), content
+
+
+def _distinct(keys: list[str] | None, reader: Reader) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(reader.text, keys))) if keys else ()
 
 
 def _object_or_null(raw: Raw, reader: Reader, *loc: str | int) -> str | None:

@@ -17,14 +17,16 @@ class NewEvent(TypedDict):
     emitter: Emitter
     type: NotRequired[str | None]
     deduplicationKey: NotRequired[str | None]
+    lookupKeys: NotRequired[list[str] | None]
 
 
 class EventFields(TypedDict, total=False):
-    """What a PATCH may change; at least one. `body` replaces the whole body."""
+    """What a PATCH may change; at least one. `body` replaces the whole body, `lookupKeys` come to those there are."""
 
     body: dict[str, Any]
     type: str | None
     emitter: Emitter
+    lookupKeys: list[str]
 
 
 class EventPatch(EventFields):
@@ -37,7 +39,7 @@ class EventPatch(EventFields):
 class Event(TypedDict):
     """An event as the service returns it. `createdAt` is also its version token.
 
-    `deduplicationKey` is there where the event has one.
+    `deduplicationKey` and `lookupKeys` are there where the event has some.
     """
 
     sequenceId: int
@@ -47,3 +49,10 @@ class Event(TypedDict):
     emitterId: str | None
     createdAt: str
     deduplicationKey: NotRequired[str]
+    lookupKeys: NotRequired[list[str]]
+
+
+class SpaceEvent(Event):
+    """An event that was asked for in its space."""
+
+    sessionId: str

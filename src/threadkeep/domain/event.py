@@ -21,6 +21,8 @@ class Event:
     created_at: int
     """Microseconds since 1970; also the version token: every change gives a later one."""
     deduplication_key: str | None = None
+    lookup_keys: str | None = None
+    """The JSON list of the keys that it is found by, where it has any."""
 
 
 @dataclass(slots=True)
@@ -36,11 +38,15 @@ class EventDraft:
     emitter_type: str
     emitter_id: str | None
     deduplication_key: str | None = None
+    lookup_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EventChange:
-    """What a PATCH says of one event; None is not mentioned. `token` is the `createdAt` that the caller holds."""
+    """What a PATCH says of one event; None is not mentioned. `token` is the `createdAt` that the caller holds.
+
+    `lookup_keys` come to those that the event has.
+    """
 
     sequence_id: int
     body: str | None = None
@@ -49,6 +55,7 @@ class EventChange:
     emitter_type: str | None = None
     emitter_id: str | None = None
     token: int | None = None
+    lookup_keys: tuple[str, ...] = ()
 
 
 def check_draft(draft: EventDraft, max_content: int) -> None:
@@ -58,12 +65,15 @@ def check_draft(draft: EventDraft, max_content: int) -> None:
     _check_emitter(draft.emitter_type, draft.emitter_id)
     if draft.deduplication_key is not None:
         limits.check_deduplication_key(draft.deduplication_key)
+    if draft.lookup_keys:
+        limits.check_lookup_keys(draft.lookup_keys)
 
 
 def check_change(change: EventChange, max_content: int) -> None:
     """Raise Invalid where the change breaks a limit or says nothing."""
-    if change.body is None and change.type is None and change.emitter_type is None:
-        raise Invalid("Nothing to change: give at least one of body, type, emitter")
+    if change.body is None and change.type is None and change.emitter_type is None and not change.lookup_keys:
+        raise Invalid("Nothing to change: give at least one of body, type, emitter, lookupKeys")
+    limits.check_lookup_keys(change.lookup_keys)
     if change.body is not None:
         _check_body(change.body, change.content, max_content)
     limits.check_text(change.type, limits.EVENT_TYPE, "type", minimum=1)
@@ -80,6 +90,16 @@ def check_distinct_keys(drafts: Sequence[EventDraft]) -> None:
             raise Invalid(
                 f"The deduplication key {key!r} is that of event {seen[key]} too", ["events", index, "deduplicationKey"]
             )
+
+
+def check_distinct_lookups(drafts: Sequence[EventDraft]) -> None:
+    """Raise Invalid where two events of one type have one lookup key."""
+    seen: dict[tuple[str | None, str], int] = {}
+    for index, draft in enumerate(drafts):
+        for key in draft.lookup_keys:
+            first = seen.setdefault((draft.type, key), index)
+            if first != index:
+                raise Invalid(f"The lookup key {key!r} is that of event {first} too", ["events", index, "lookupKeys"])
 
 
 def check_distinct(changes: Sequence[EventChange]) -> None:

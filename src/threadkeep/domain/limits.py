@@ -3,6 +3,8 @@
 The numbers are those of the published contract of the Memory Service.
 """
 
+from collections.abc import Sequence
+
 from threadkeep.errors import Invalid
 
 DESCRIPTION = 1_000
@@ -24,6 +26,10 @@ CONTENT = 1_000_000
 BODY_BYTES = 4 * 1024 * 1024
 """Bytes of one event's body, as UTF-8 JSON."""
 BATCH = 200
+LOOKUP_KEYS = 512
+"""Lookup keys of one event."""
+LOOKUP_KEY = 128
+"""Characters of a lookup key."""
 MEMORY_TEXT = 20_000
 """Characters of a memory."""
 SCOPE_ID = 256
@@ -77,6 +83,13 @@ def check_count(count: int, limit: int, *loc: str | int, minimum: int = 0) -> No
 def check_deduplication_key(key: str | None) -> None:
     """Raise Invalid where the key is not 1 to 72 characters long."""
     check_text(key, DEDUPLICATION_KEY, "deduplicationKey", minimum=1)
+
+
+def check_lookup_keys(keys: Sequence[str]) -> None:
+    """Raise Invalid where there are more than 512 keys, or one is not 1 to 128 characters long."""
+    check_count(len(keys), LOOKUP_KEYS, "lookupKeys")
+    for index, key in enumerate(keys):
+        check_text(key, LOOKUP_KEY, "lookupKeys", index, minimum=1)
 
 
 def check_page(offset: int, limit: int) -> None:

@@ -10,6 +10,7 @@ import httpx
 from threadkeep.errors import (
     ClientError,
     MemoryEventDeduplicationError,
+    MemoryEventLookupError,
     MemorySessionDeduplicationError,
     MemorySpaceDeduplicationError,
     ServerError,
@@ -131,6 +132,8 @@ def _error_of(response: httpx.Response) -> ClientError | ServerError:
         return ServerError(message, status, json)
     if status == 409 and "existingMemorySpaceId" in json:
         return MemorySpaceDeduplicationError(message, status, json)
+    if status == 409 and "existingSessionId" in json and "existingSequenceId" in json:
+        return MemoryEventLookupError(message, status, json)
     if status == 409 and "existingSessionId" in json:
         return MemorySessionDeduplicationError(message, status, json)
     if status == 409 and "existingSequenceId" in json:

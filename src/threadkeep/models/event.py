@@ -1,5 +1,6 @@
 """Events of the synchronous SDK, and the dicts that make and change them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NotRequired, Self, TypedDict
 
@@ -17,10 +18,11 @@ class NewEvent(TypedDict):
     emitter: Emitter
     event_type: NotRequired[str | None]
     deduplication_key: NotRequired[str | None]
+    lookup_keys: NotRequired[Sequence[str] | None]
 
 
 class EventUpdate(TypedDict):
-    """One change for `Session.update_events`: `sequence_id`, and at least one of `body`, `event_type`, `emitter`.
+    """One change for `Session.update_events`: `sequence_id`, and at least one of the others but `created_at`.
 
     With `created_at`, the whole batch is refused where the event has changed since then.
     """
@@ -29,6 +31,7 @@ class EventUpdate(TypedDict):
     body: NotRequired[dict[str, Any]]
     event_type: NotRequired[str | None]
     emitter: NotRequired[Emitter]
+    lookup_keys: NotRequired[Sequence[str]]
     created_at: NotRequired[datetime | str | None]
 
 
@@ -43,6 +46,8 @@ class Event:
         sequence_id: The place in the session, from 1, without gaps.
         created_at: When it was created or last changed, in UTC; its version token for `update_event`.
         deduplication_key: The key that nothing else in the session has, if it was given one.
+        lookup_keys: The keys that it is found by in its space.
+        session_id: The id of its session, where it was found in its space.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class Event:
         sequence_id: int | None = None,
         created_at: datetime | None = None,
         deduplication_key: str | None = None,
+        lookup_keys: Sequence[str] = (),
+        session_id: str | None = None,
     ) -> None:
         self.body = body
         self.event_type = event_type
@@ -62,9 +69,11 @@ class Event:
         self.sequence_id = sequence_id
         self.created_at = created_at
         self.deduplication_key = deduplication_key
+        self.lookup_keys = list(lookup_keys)
+        self.session_id = session_id
 
     @classmethod
-    def _read(cls, row: wire.Event) -> Self:
+    def _read(cls, row: wire.Event, session_id: str | None = None) -> Self:
         return cls(
             row["body"],
             row["eventType"],
@@ -73,6 +82,8 @@ class Event:
             row["sequenceId"],
             read_moment(row["createdAt"]),
             row.get("deduplicationKey"),
+            row.get("lookupKeys", ()),
+            session_id,
         )
 
     def __repr__(self) -> str:

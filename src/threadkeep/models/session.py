@@ -190,6 +190,7 @@ class Session:
         emitter: Emitter,
         event_type: str | None = None,
         deduplication_key: str | None = None,
+        lookup_keys: Sequence[str] | None = None,
     ) -> Event:
         """Append an event.
 
@@ -199,12 +200,15 @@ class Session:
             event_type: The application's label, 1 to 100 characters.
             deduplication_key: 1 to 72 characters that no other event of the session may have: makes it safe to call
                 again where the answer was lost.
+            lookup_keys: At most 512 texts of 1 to 128 characters that `MemorySpace.find_events` finds the event by; no
+                other event of the space with this `event_type` may have one of them.
 
         Raises:
             MemoryEventDeduplicationError: An event has the key; `existing_sequence_id` says which.
+            MemoryEventLookupError: An event has one of the lookup keys.
             ClientError: 400 where the user is not a participant, 422 where a value breaks a limit.
         """
-        event = _new_event(body, emitter, event_type, deduplication_key)
+        event = _new_event(body, emitter, event_type, deduplication_key, lookup_keys)
         call = calls.append_event(self._space_id(), self.id, event)
         return Event._read(self._connection().send(call))
 
@@ -241,6 +245,7 @@ class Session:
         event_type: str | None = None,
         emitter: Emitter | None = None,
         created_at: datetime | str | None = None,
+        lookup_keys: Sequence[str] | None = None,
     ) -> Event | None:
         """Change an event; returns it as it is now, or `None` where there was nothing to change.
 
@@ -250,8 +255,10 @@ class Session:
             event_type: A new label.
             emitter: Who emitted it.
             created_at: The version token that was read with the event; where it has changed since, nothing is changed.
+            lookup_keys: Keys that come to those that the event has.
 
         Raises:
+            MemoryEventLookupError: An event has one of the lookup keys.
             ClientError: 422 where the event has changed since `created_at`, 404 where it is gone.
         """
         fields: event_wire.EventFields = {}
@@ -261,6 +268,8 @@ class Session:
             fields["type"] = event_type
         if emitter is not None:
             fields["emitter"] = emitter
+        if lookup_keys:
+            fields["lookupKeys"] = list(lookup_keys)
         if not fields:
             return None
         call = calls.patch_event(self._space_id(), self.id, sequence_id, fields, created_at=write_moment(created_at))
@@ -274,7 +283,13 @@ class Session:
             ClientError: One of them, named by its index, breaks a rule; or there are none or too many.
         """
         new = [
-            _new_event(event["body"], event["emitter"], event.get("event_type"), event.get("deduplication_key"))
+            _new_event(
+                event["body"],
+                event["emitter"],
+                event.get("event_type"),
+                event.get("deduplication_key"),
+                event.get("lookup_keys"),
+            )
             for event in events
         ]
         answer = self._connection().send(calls.append_events(self._space_id(), self.id, new))
@@ -319,19 +334,30 @@ class Session:
 
 
 def _new_event(
-    body: dict[str, Any], emitter: Emitter, event_type: str | None, deduplication_key: str | None
+    body: dict[str, Any],
+    emitter: Emitter,
+    event_type: str | None,
+    deduplication_key: str | None,
+    lookup_keys: Sequence[str] | None,
 ) -> event_wire.NewEvent:
     event: event_wire.NewEvent = {"body": body, "emitter": emitter}
     if event_type is not None:
         event["type"] = event_type
     if deduplication_key is not None:
         event["deduplicationKey"] = deduplication_key
+    if lookup_keys:
+        event["lookupKeys"] = list(lookup_keys)
     return event
 
 
 def _event_patch(event: EventUpdate) -> event_wire.EventPatch:
     patch: dict[str, Any] = {"sequenceId": event["sequence_id"]}
-    for name, key in (("body", "body"), ("event_type", "type"), ("emitter", "emitter")):
+    for name, key in (
+        ("body", "body"),
+        ("event_type", "type"),
+        ("emitter", "emitter"),
+        ("lookup_keys", "lookupKeys"),
+    ):
         if name in event:
             patch[key] = cast(dict[str, Any], event)[name]
     if (token := write_moment(event.get("created_at"))) is not None:

@@ -1,12 +1,13 @@
 """Memory spaces of the synchronous SDK."""
 
 import builtins
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Self, cast
 
 from threadkeep.contract import spaces as wire
 from threadkeep.models.client import Client, default_client
-from threadkeep.models.event import read_moment
+from threadkeep.models.event import Event, read_moment
 from threadkeep.transport import calls
 from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
 
@@ -149,6 +150,27 @@ class MemorySpace:
             ClientError: 404 where it is gone already.
         """
         self._connection().send(calls.delete_space(self.id))
+
+    def find_events(
+        self,
+        lookup_keys: Sequence[str],
+        event_type: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[Event]:
+        """One page of the events of the space that have any of the lookup keys; each says its `session_id`.
+
+        Args:
+            lookup_keys: 1 to 100 keys.
+            event_type: Only events with exactly this label; a key is unique among the events of one label.
+            offset: How many to skip; none by default.
+            limit: How many to return, 1 to 100; 100 by default.
+
+        Raises:
+            ClientError: An argument is out of range, or the space is gone, or the service has no lookup keys (404).
+        """
+        call = calls.find_events(self.id, lookup_keys, event_type=event_type, offset=offset, limit=limit)
+        return [Event._read(row, row["sessionId"]) for row in self._connection().send(call)["items"]]
 
     @classmethod
     def _read(cls, client: Client, row: wire.Space) -> Self:

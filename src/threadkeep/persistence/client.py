@@ -6,13 +6,16 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from threadkeep.persistence.errors import DRMemoryUnavailableError, error_of
+from threadkeep.persistence.errors import DRMemoryServiceError, DRMemoryUnavailableError, error_of
+from threadkeep.transport import calls
 from threadkeep.transport.answers import read_nothing
 from threadkeep.transport.calls import Call, build_params
 from threadkeep.transport.senders import refuse_cookies, send_async
-from threadkeep.transport.target import find_target
+from threadkeep.transport.target import Target, find_target
 
 T = TypeVar("T")
+_NO_SUCH_ROUTE = (400, 401, 403, 404, 405, 410, 501)
+"""How a service answers that knows nothing of the version route, or keeps it from callers of this one."""
 
 
 class DRMemoryServiceClient:
@@ -52,6 +55,7 @@ class DRMemoryServiceClient:
             http_client = httpx.AsyncClient(timeout=timeout)
             refuse_cookies(http_client)
         self._http = http_client
+        self._features: frozenset[str] | None = None
 
     @property
     def base_url(self) -> str:
@@ -95,6 +99,27 @@ class DRMemoryServiceClient:
         except httpx.HTTPError as error:
             raise DRMemoryUnavailableError(str(error), response.status_code) from error
 
+    async def features(self) -> frozenset[str]:
+        """What the service serves beyond the hosted contract, such as `lookupKeys`. It is asked once.
+
+        Raises:
+            DRMemoryServiceError: The service fails, or gives no answer. One that knows no such question has none.
+        """
+        if self._features is None:
+            named: Any = None
+            try:
+                named = (
+                    calls.get_version().read(await self._answer(calls.get_version(), self._target.root)).get("features")
+                )
+            except DRMemoryServiceError as error:
+                if error.status_code not in _NO_SUCH_ROUTE:
+                    raise
+            except httpx.HTTPError:
+                # Whatever answers there, it says nothing of features.
+                named = None
+            self._features = frozenset(named if isinstance(named, list) else ())
+        return self._features
+
     async def aclose(self) -> None:
         """Close the connections, unless they belong to an injected client."""
         if self._owned:
@@ -108,12 +133,15 @@ class DRMemoryServiceClient:
     ) -> None:
         await self.aclose()
 
-    async def _answer(self, call: Call[Any]) -> httpx.Response:
+    async def _answer(self, call: Call[Any], target: Target | None = None) -> httpx.Response:
+        target = target or self._target
         try:
-            response = await send_async(self._http, self._target, call)
+            response = await send_async(self._http, target, call)
         except httpx.HTTPError as error:
             what = str(error) or type(error).__name__
-            raise DRMemoryUnavailableError(f"No answer to {call.method} {self.base_url}/{call.path}: {what}") from error
+            raise DRMemoryUnavailableError(
+                f"No answer to {call.method} {target.base_url}/{call.path}: {what}"
+            ) from error
         if not response.is_success:
             raise error_of(response)
         return response

@@ -54,6 +54,7 @@ class DRMemoryConflictError(DRMemoryServiceError):
 
     Where a deduplication key is taken, `existing_id` is the id of the thing that has it and `location` its URL;
     both are `None` for other conflicts. Where it is that of an event, `existing_sequence_id` is its number.
+    Where it is a lookup key, `existing_id` is the session of the event that has it, `existing_sequence_id` its number.
     """
 
     def __init__(

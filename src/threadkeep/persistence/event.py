@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 from pydantic import BaseModel, PrivateAttr
 
-from threadkeep.contract.events import Event, EventFields, EventPatch
+from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent
 from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declared_names
 from threadkeep.persistence.session import DRSession
+from threadkeep.persistence.space import DRMemorySpace
 from threadkeep.persistence.typed import check_changes, read_moment, read_values
 from threadkeep.transport import calls
 
@@ -87,6 +88,11 @@ class DREvent(BaseModel):
         """The label that the event is stored with."""
         return self._stored()["eventType"]
 
+    @property
+    def event_lookup_keys(self) -> tuple[str, ...]:
+        """The keys that the event is found by in its space."""
+        return tuple(self._stored().get("lookupKeys", ()))
+
     @classmethod
     async def post(
         cls,
@@ -104,18 +110,20 @@ class DREvent(BaseModel):
             content: The text, 1 to 1,000,000 characters.
             emitter_type: `user` or `agent`.
             emitter_id: Who it was; a `user` needs one, a participant of the session.
-            **body: Values of the declared fields.
+            **body: Values of the declared fields; and `lookup_keys`, at most 512 texts of 1 to 128 characters that the
+                event is found by in its space, where the service has them (see `find`).
 
         Raises:
             TypeError: A field is unknown, or the session is of another class.
             ValueError: A value does not fit its type (pydantic's ValidationError).
             DRMemoryBadRequestError: The emitter is not a participant.
+            DRMemoryConflictError: An event of this type in the space has one of the lookup keys.
             DRMemoryNotFoundError: The session is gone.
             DRMemoryServiceError: As for every call.
         """
         space_id, session_id = cls._place(session)
         fields = {"content": content, "emitter_type": emitter_type, "emitter_id": emitter_id, **body}
-        event = cls._plan().new_event(cls._plan().draft(fields), cls.__event_type__)
+        event = cls._new(fields)
         row = await session.memory_space.client.send(calls.append_event(space_id, session_id, event))
         return cls._read(session, row)
 
@@ -134,8 +142,7 @@ class DREvent(BaseModel):
         """
         space_id, session_id = cls._place(session)
         _check_batch(len(events))
-        plan = cls._plan()
-        new = [plan.new_event(plan.draft(fields), cls.__event_type__) for fields in events]
+        new = [cls._new(fields) for fields in events]
         answer = await session.memory_space.client.send(calls.append_events(space_id, session_id, new))
         return [cls._read(session, row) for row in answer["items"]]
 
@@ -184,11 +191,55 @@ class DREvent(BaseModel):
         )
         return [cls._read(session, row) for row in page["items"]]
 
+    @classmethod
+    async def find(cls, space: DRMemorySpace, *lookup_keys: str, type: str | None = None) -> builtins.list[Self]:
+        """The events of a space that have any of these keys, one page of them, in one request.
+
+        The session of each is known by its id alone (`DRSession.at`). Threadkeep alone has lookup keys: ask
+        `"lookupKeys" in await client.features()` where the service may be another.
+
+        Args:
+            space: The space to look in.
+            *lookup_keys: 1 to 100 keys.
+            type: The label to look for; a key is unique among the events of one label. By default all events.
+
+        Raises:
+            TypeError: The class is bound to no session class.
+            DRMemoryNotFoundError: The space is gone, or the service has no lookup keys.
+            DRMemoryValidationError: There are none or too many keys, or one breaks a limit.
+        """
+        page = await space.client.send(calls.find_events(space.id, lookup_keys, event_type=type))
+        return [cls._read(cls._session_class().at(space, row["sessionId"]), row) for row in page["items"]]
+
+    @classmethod
+    async def newest(cls, sessions: Sequence[DRSession], *, type: str | None = None) -> builtins.list[Self]:
+        """The newest event of each of 1 to 100 sessions of one space that has one, in one request.
+
+        Threadkeep alone has it (`"newestEvents" in await client.features()`).
+
+        Args:
+            sessions: The sessions to look into; those that are gone are passed over.
+            type: The label to look for, such as the class's own `__event_type__`; by default all events.
+
+        Raises:
+            TypeError: A session is of another class.
+            ValueError: There are no sessions, or they are of several spaces.
+            DRMemoryServiceError: As for every call.
+        """
+        places = {cls._place(session): session for session in sessions}
+        if len({space_id for space_id, _ in places}) != 1:
+            raise ValueError("newest() takes sessions of one space")
+        space = sessions[0].memory_space
+        wanted = [session_id for _, session_id in places]
+        page = await space.client.send(calls.newest_events(space.id, wanted, event_type=type))
+        return [cls._read(places[space.id, row["sessionId"]], row) for row in page["items"]]
+
     async def patch(self, **fields: Any) -> Self:
         """Change fields, guarded by the version token, and return the event itself with its new token.
 
         Every declared field is sent, with its present value where it is not among `fields`, and whatever else is stored
-        in the body stays. `None` is a value like others, where the type allows it.
+        in the body stays. `None` is a value like others, where the type allows it. `lookup_keys` come to those that the
+        event has; alone, they are all that is sent.
 
         Raises:
             TypeError: A field is unknown or cannot be set.
@@ -260,10 +311,23 @@ class DREvent(BaseModel):
         return cast(EventPlan, plan)
 
     @classmethod
-    def _place(cls, session: DRSession) -> tuple[str, str]:
-        bound = cls.__session_class__
-        if bound is None:
+    def _new(cls, fields: Mapping[str, Any]) -> NewEvent:
+        plan = cls._plan()
+        values, keys = plan.without_keys(fields)
+        event = plan.new_event(plan.draft(values), cls.__event_type__)
+        if keys:
+            event["lookupKeys"] = keys
+        return event
+
+    @classmethod
+    def _session_class(cls) -> type[DRSession]:
+        if cls.__session_class__ is None:
             raise TypeError(f"{cls.__name__} is bound to no session class: class {cls.__name__}(DREvent, session=...)")
+        return cls.__session_class__
+
+    @classmethod
+    def _place(cls, session: DRSession) -> tuple[str, str]:
+        bound = cls._session_class()
         if not isinstance(session, bound):
             raise TypeError(f"{cls.__name__} belongs to {bound.__name__} sessions, not to a {type(session).__name__}")
         return session.memory_space.id, session.id
@@ -277,8 +341,14 @@ class DREvent(BaseModel):
 
     def _changes(self, fields: Mapping[str, Any]) -> EventFields:
         plan = self._plan()
-        plan.check_names("patch", fields)
-        return plan.changes(check_changes(self, fields), self._stored(), fields)
+        values, keys = plan.without_keys(fields)
+        plan.check_names("patch", values)
+        changes: EventFields = {}
+        if values or not keys:
+            changes = plan.changes(check_changes(self, values), self._stored(), values)
+        if keys:
+            changes["lookupKeys"] = keys
+        return changes
 
     def _take(self, row: Event) -> None:
         fresh = self._read(cast(DRSession, self._session), row)

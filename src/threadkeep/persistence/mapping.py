@@ -15,6 +15,7 @@ from threadkeep.persistence.typed import check_values, dump_values, key_text, ke
 
 MAX_DEDUPLICATION_KEY_CHARACTERS = 72
 SESSION_NAMES = frozenset({"participants", "id", "created_at", "version", "lifecycle_strategies"})
+LOOKUP_KEYS = "lookup_keys"
 EVENT_NAMES = frozenset({"content", "emitter_type", "emitter_id", "sequence_id", "created_at"})
 
 
@@ -188,6 +189,20 @@ class EventPlan:
         """A checked instance of what `post` was given. Raises TypeError or ValueError that names the field."""
         self.check_names("post", fields)
         return check_values(self.model, fields)
+
+    def without_keys(self, fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The fields without the lookup keys among them, and those. A class may have a field of that name: then none.
+
+        Raises TypeError where the keys are no texts.
+        """
+        rest = dict(fields)
+        if LOOKUP_KEYS in self.body or LOOKUP_KEYS not in rest:
+            return rest, []
+        given = rest.pop(LOOKUP_KEYS)
+        keys = [] if given is None or isinstance(given, str | bytes) else list(given)
+        if isinstance(given, str | bytes) or not all(isinstance(key, str) for key in keys):
+            raise TypeError(f"lookup_keys of {self.model.__name__} is a list of texts, not {given!r}")
+        return rest, keys
 
     def check_names(self, method: str, fields: Mapping[str, Any]) -> None:
         """Raises TypeError, naming the field, where one is unknown or cannot be set."""

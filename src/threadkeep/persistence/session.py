@@ -160,6 +160,14 @@ class DRSession(BaseModel):
         raise DRMemoryNotFoundError(f"There is no {cls.__name__} with {name} {value!r}", 404)
 
     @classmethod
+    def at(cls, space: DRMemorySpace, id: str) -> Self:
+        """A session by its id alone. Nothing is read, and its fields are not there: it serves to reach its events."""
+        session = cls.model_construct()
+        session._space = space
+        session._row = cast(Session, {"id": id})
+        return session
+
+    @classmethod
     async def list(
         cls, space: DRMemorySpace, *, participant: str | None = None, **leading_range_keys: Any
     ) -> builtins.list[Self]:

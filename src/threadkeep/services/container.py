@@ -15,6 +15,7 @@ from threadkeep.services.purge import Purge
 from threadkeep.services.rates import Rates
 from threadkeep.services.runs import Runs
 from threadkeep.services.sessions import Sessions
+from threadkeep.services.space_events import SpaceEvents
 from threadkeep.services.spaces import Spaces
 from threadkeep.services.tokens import Tokens
 from threadkeep.services.transfer import Transfer
@@ -38,6 +39,7 @@ class Container:
     spaces: Spaces
     sessions: Sessions
     events: Events
+    space_events: SpaceEvents
     tokens: Tokens
     runs: Runs
     jobs: Jobs
@@ -80,6 +82,7 @@ class Container:
             Spaces(database),
             Sessions(database, final_extraction=settings.final_extraction == "always"),
             Events(database, max_content=settings.max_content),
+            SpaceEvents(database),
             Tokens(database),
             Runs(database),
             Jobs(database),

@@ -7,11 +7,20 @@ from threadkeep import clock
 from threadkeep.domain import event, limits
 from threadkeep.domain.event import Event, EventChange, EventDraft
 from threadkeep.domain.principal import Principal
-from threadkeep.errors import BadRequest, EventDeduplicationConflict, Invalid, NotFound, StaleEvent
+from threadkeep.errors import (
+    BadRequest,
+    EventDeduplicationConflict,
+    EventLookupConflict,
+    Invalid,
+    NotFound,
+    StaleEvent,
+)
 from threadkeep.services.idempotency import Once, write
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import appends, events, sessions, text
 from threadkeep.storage.database import Database
+from threadkeep.storage.event_keys import Taken
+from threadkeep.storage.lookup_keys import Held
 from threadkeep.storage.statement import Steps
 from threadkeep.telemetry import metrics
 
@@ -46,11 +55,12 @@ class Events:
         """Append the events in order: all of them, or none.
 
         Numbers are gapless per session, whoever else appends.
-        Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict, Answered.
+        Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict, EventLookupConflict, Answered.
         """
         single = len(drafts) == 1
         size = 0
         keys: tuple[str, ...] = ()
+        lookups: tuple[tuple[str, str], ...] = ()
         for index, draft in enumerate(drafts):
             try:
                 event.check_draft(draft, self._max_content)
@@ -61,10 +71,16 @@ class Events:
             size += len(draft.body) + _ROW_BYTES
             if draft.deduplication_key is not None:
                 keys += (text.encode(draft.deduplication_key),)
+            if draft.lookup_keys:
+                type_ = text.encode(draft.type or "")
+                lookups += tuple((type_, text.encode(key)) for key in draft.lookup_keys)
+                size += sum(map(len, draft.lookup_keys)) + _ROW_BYTES * len(draft.lookup_keys)
         if len(keys) > 1:
             event.check_distinct_keys(drafts)
+        if lookups:
+            event.check_distinct_lookups(drafts)
         check_ids(space_id, session_id)
-        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys)
+        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys, lookups)
         if once is None:
             await self._check_participants(principal, space_id, session_id, drafts)
             made = _appended(await self._database.append(wish), session_id)
@@ -183,7 +199,7 @@ class Events:
     async def patch(
         self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
     ) -> list[Event]:
-        """Apply all changes, or none. Raises Invalid, BadRequest, NotFound, StaleEvent."""
+        """Apply all changes, or none. Raises Invalid, BadRequest, NotFound, StaleEvent, EventLookupConflict."""
         single = len(changes) == 1
         check_ids(space_id, session_id)
         event.check_distinct(changes)
@@ -203,6 +219,8 @@ class Events:
             # Raised inside the transaction, so that it is undone.
             if isinstance(made, events.Stale):
                 raise _stale(made)
+            if isinstance(made, events.NoKeys):
+                raise _no_keys(made, single)
             if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
                 raise no_session(session_id)
             raise _no_event(made)
@@ -212,12 +230,12 @@ class Events:
     async def patch_batch(
         self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
     ) -> list[Event]:
-        """As `patch`, for 1 to 200 events. Raises Invalid, BadRequest, NotFound, StaleEvent."""
+        """As `patch`, for 1 to 200 events. Raises as `patch` does."""
         limits.check_count(len(changes), limits.BATCH, "events", minimum=1)
         return await self.patch(principal, space_id, session_id, changes)
 
     async def delete(self, principal: Principal, space_id: str, session_id: str, sequence_id: int) -> None:
-        """Soft-delete an event; its number is never given out again, and its key is free. Raises NotFound."""
+        """Soft-delete an event; its number is never given out again, and its keys are free. Raises NotFound."""
         check_ids(space_id, session_id)
         if not 0 < sequence_id <= limits.INTEGER or not await self._database.write(
             lambda: events.delete(space_id, session_id, principal.user_id, sequence_id, clock.now())
@@ -292,7 +310,22 @@ def _appended(answer: appends.Answer, session_id: str) -> list[Event]:
         return answer
     if answer is None:
         raise no_session(session_id)
-    raise EventDeduplicationConflict(text.decode(answer.key), answer.sequence_id)
+    if isinstance(answer, Taken):
+        raise EventDeduplicationConflict(text.decode(answer.key), answer.sequence_id)
+    raise _lookup_conflict(answer)
+
+
+def _lookup_conflict(held: Held) -> EventLookupConflict:
+    return EventLookupConflict(text.decode(held.key), held.session_id, held.sequence_id)
+
+
+def _no_keys(found: events.NoKeys, single: bool) -> EventLookupConflict | Invalid:
+    if isinstance(found.reason, Held):
+        return _lookup_conflict(found.reason)
+    error = Invalid(
+        f"{found.reason.count} lookup keys of one event; the limit is {limits.LOOKUP_KEYS}", ["lookupKeys"], "too_long"
+    )
+    return error if single else error.under("events", found.index)
 
 
 def _stale(found: events.Stale) -> StaleEvent:

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from threadkeep import ids
-from threadkeep.domain import lifecycle
+from threadkeep.domain import lifecycle, limits
 from threadkeep.errors import Invalid, NotFound
-from threadkeep.storage import text, transfer
+from threadkeep.storage import lookup_keys, text, transfer
 from threadkeep.storage.database import Database
 from threadkeep.storage.transfer import Fields
 
@@ -109,6 +109,7 @@ class Transfer:
         moved = Moved()
         owners: dict[str, tuple[str, str]] = {}
         space_id: str | None = None
+        owner = ""
         current: _Session | None = None
         done = False
         for number, kind, value in _read(lines):
@@ -119,15 +120,15 @@ class Transfer:
             elif kind == "space" and current is None:
                 _check(kind, value, number)
                 await self._put_space(value, owners, user, number)
-                space_id = value["space_id"]
+                space_id, owner = value["space_id"], value["user_id"]
                 moved.spaces += 1
             elif kind == "session" and current is None and space_id is not None:
                 current = await self._begin(space_id, value, number)
             elif kind in ("run", "job", "event") and current is not None and space_id is not None:
                 _check(kind, value, number)
-                await self._take(space_id, current, kind, value, number)
+                await self._take((space_id, owner), current, kind, value, number)
             elif kind == "end" and current is not None and space_id is not None:
-                await self._finish(space_id, current, value, number)
+                await self._finish((space_id, owner), current, value, number)
                 moved.sessions += current.is_wanted
                 moved.skipped += not current.is_wanted
                 moved.events += current.count if current.is_wanted else 0
@@ -187,7 +188,7 @@ class Transfer:
             raise _bad(number, begun)
         return _Session(value, number, begun, people)
 
-    async def _take(self, space_id: str, current: _Session, kind: str, value: Fields, number: int) -> None:
+    async def _take(self, place: tuple[str, str], current: _Session, kind: str, value: Fields, number: int) -> None:
         name = value[_NAMES[kind]]
         if name is not None:
             if (kind, name) in current.named:
@@ -199,31 +200,37 @@ class Transfer:
         if not current.last < value["seq"] <= current.fields["last_seq"]:
             raise _bad(number, f"the event {value['seq']} is out of order, or beyond the last number of its session")
         _json(value["body"], dict, "body", number)
+        for key in _lookup_keys(value["lookup_keys"], number):
+            name = f"{value['type'] or ''}\n{key}"
+            if ("lookup key", name) in current.named:
+                raise _bad(number, f"a second event of its type with the lookup key {key!r} in one session")
+            current.named.add(("lookup key", name))
         current.last = value["seq"]
         current.count += 1
         if current.is_wanted:
             current.events.append(value)
             current.bytes += len(value["body"])
             if len(current.events) >= _STEP or current.bytes >= _STEP_BYTES:
-                await self._write_events(space_id, current)
+                await self._write_events(place, current, number)
 
-    async def _finish(self, space_id: str, current: _Session, value: Fields, number: int) -> None:
+    async def _finish(self, place: tuple[str, str], current: _Session, value: Fields, number: int) -> None:
         _check("end", value, number)
         if value["session_id"] != current.fields["session_id"] or value["events"] != current.count:
             raise _bad(number, f"events are missing: there are {current.count} of the session of line {current.line}")
         if current.is_wanted:
-            await self._write_events(space_id, current)
+            await self._write_events(place, current, number)
             await self._database.write(
                 partial(
                     transfer.finish_session,
-                    *(space_id, current.fields, current.people, current.count, current.runs, current.jobs),
+                    *(place[0], current.fields, current.people, current.count, current.runs, current.jobs),
                 )
             )
 
-    async def _write_events(self, space_id: str, current: _Session) -> None:
+    async def _write_events(self, place: tuple[str, str], current: _Session, number: int) -> None:
         if current.events:
-            rows = current.events
-            await self._database.write(partial(transfer.put_events, space_id, current.fields["session_id"], rows))
+            at = (*place, current.fields["session_id"])
+            if problem := await self._database.write(partial(transfer.put_events, *at, current.events)):
+                raise _bad(number, problem)
             current.events, current.bytes = [], 0
 
 
@@ -284,6 +291,19 @@ def _json(kept: str, type_: type, what: str, number: int) -> Any:
         raise _bad(number, f"{what} is not JSON") from None
     if not isinstance(found, type_):
         raise _bad(number, f"{what} is no {'list' if type_ is list else 'object'}")
+    return found
+
+
+def _lookup_keys(kept: str | None, number: int) -> list[str]:
+    if kept is None:
+        return []
+    found: list[str] = _json(kept, list, "lookup_keys", number)
+    try:
+        limits.check_lookup_keys(found)
+    except (Invalid, TypeError):
+        raise _bad(number, "'lookup_keys' are not what an export has") from None
+    if len(set(found)) < len(found) or lookup_keys.kept(found) != kept:
+        raise _bad(number, "'lookup_keys' are not what an export has")
     return found
 
 

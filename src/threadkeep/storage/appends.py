@@ -15,8 +15,9 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.event import Event, EventDraft
 from threadkeep.domain.job import LIFECYCLE
-from threadkeep.storage import event_keys, jobs, text
+from threadkeep.storage import event_keys, jobs, lookup_keys, text
 from threadkeep.storage.event_keys import Taken
+from threadkeep.storage.lookup_keys import Held
 from threadkeep.storage.spaces import is_theirs
 from threadkeep.storage.statement import InsertMany, Statement, Steps, chunks, flat, wanted_values
 from threadkeep.storage.tables import events, participants, session_counters
@@ -42,8 +43,8 @@ _INSERTED: tuple[Column[Any], ...] = (
 
 
 _INSERT = InsertMany(events, _INSERTED)
-_INSERT_KEYED = InsertMany(events, (*_INSERTED, events.c.deduplication_key))
-Answer = list[Event] | Taken | None
+_INSERT_KEYED = InsertMany(events, (*_INSERTED, events.c.deduplication_key, events.c.lookup_keys))
+Answer = list[Event] | Taken | Held | None
 """The events that were appended, the key that is taken, or None where the session is not there."""
 
 
@@ -60,6 +61,8 @@ class Append:
     """Bytes, roughly: what a group is bounded by."""
     keys: tuple[str, ...] = ()
     """The deduplication keys of the drafts that have one, as they are kept."""
+    lookups: tuple[tuple[str, str], ...] = ()
+    """The types and lookup keys of the drafts that have some, as they are kept."""
 
 
 @cache
@@ -110,7 +113,7 @@ def _list(size: int) -> Statement:
 def append_group(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     """Append for many callers at once. A caller who cannot be served hears why, and disturbs nobody."""
     metrics.append_group.observe(len(wishes))
-    if any(wish.keys for wish in wishes):
+    if any(wish.keys or wish.lookups for wish in wishes):
         return (yield from _append_keyed(wishes))
     return (yield from _append(wishes))
 
@@ -124,23 +127,32 @@ def append_one(wish: Append) -> Steps[Answer]:
 def _append_keyed(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     """Append for those whose keys are free. The others are left out before any number is taken."""
     owned = [(wish.space_id, wish.session_id, wish.user_id) for wish in wishes]
-    held = yield from event_keys.hold(owned)
+    # A lookup key needs no lock: its index is its guard, and tells nothing to a stranger.
+    held = (yield from event_keys.hold(owned)) if any(wish.keys for wish in wishes) else set(owned)
     # Where the session is not theirs, no key is looked for: a stranger learns nothing of it.
     keys = [
         [(wish.space_id, wish.session_id, key) for key in wish.keys] if mine in held else []
         for wish, mine in zip(wishes, owned, strict=True)
     ]
-    taken = yield from event_keys.taken([key for some in keys for key in some])
+    lookups = [
+        [(wish.space_id, wish.user_id, *lookup) for lookup in wish.lookups] if mine in held else []
+        for wish, mine in zip(wishes, owned, strict=True)
+    ]
+    taken: dict[Any, Taken | Held] = {
+        **(yield from event_keys.taken([key for some in keys for key in some])),
+        **(yield from lookup_keys.taken([key for some in lookups for key in some])),
+    }
     answers: list[Answer] = [None] * len(wishes)
     going: list[int] = []
     waiting: list[int] = []
-    used: set[event_keys.Key] = set()
-    for index, mine in enumerate(keys):
-        refusal = next((taken[key] for key in mine if key in taken), None)
+    used: set[Any] = set()
+    for index, mine in enumerate(zip(keys, lookups, strict=True)):
+        wanted = [*mine[0], *mine[1]]
+        refusal = next((taken[key] for key in wanted if key in taken), None)
         if refusal is not None:
             answers[index] = refusal
-        elif used.isdisjoint(mine):
-            used.update(mine)
+        elif used.isdisjoint(wanted):
+            used.update(wanted)
             going.append(index)
         else:
             # Another caller of this group is first with the key; what becomes of it, the next round sees.
@@ -181,6 +193,7 @@ def _append(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     answers: list[Answer] = []
     rows: list[tuple[Any, ...]] = []
     keyed_rows: list[tuple[Any, ...]] = []
+    lookup_rows: list[tuple[str, str, str, str, int]] = []
     for wish in wishes:
         place = (wish.space_id, wish.session_id)
         first = next_number.get(place)
@@ -192,8 +205,17 @@ def _append(wishes: Sequence[Append]) -> Steps[list[Answer]]:
             Event(first + n, draft.body, draft.type, draft.emitter_type, draft.emitter_id, now, draft.deduplication_key)
             for n, draft in enumerate(wish.drafts)
         ]
-        if wish.keys:
-            keyed_rows += [(*_row(wish, event), text.encode_optional(event.deduplication_key)) for event in made]
+        if wish.keys or wish.lookups:
+            for event, draft in zip(made, wish.drafts, strict=True):
+                event.lookup_keys = lookup_keys.kept(draft.lookup_keys)
+                keyed_rows.append(
+                    (*_row(wish, event), text.encode_optional(event.deduplication_key), event.lookup_keys)
+                )
+                type_ = text.encode(draft.type or "")
+                lookup_rows += [
+                    (wish.space_id, type_, text.encode(key), wish.session_id, event.sequence_id)
+                    for key in draft.lookup_keys
+                ]
         else:
             rows += [_row(wish, event) for event in made]
         answers.append(made)
@@ -201,6 +223,8 @@ def _append(wishes: Sequence[Append]) -> Steps[list[Answer]]:
         yield _INSERT, rows
     if keyed_rows:
         yield _INSERT_KEYED, keyed_rows
+    if lookup_rows:
+        yield from lookup_keys.put(lookup_rows)
     for moved_chunk in chunks(sorted(moved), _LIST_SIZES):
         yield _list(len(moved_chunk)), flat(moved_chunk)
     for place in sorted(woken):

@@ -13,6 +13,7 @@ from threadkeep.storage import purge, text
 from threadkeep.storage import sessions as stored_sessions
 from threadkeep.storage.statement import Contains, Statement, Steps, like_pattern
 from threadkeep.storage.tables import (
+    event_lookup_keys,
     events,
     idempotency_keys,
     participants,
@@ -52,11 +53,13 @@ _CLOSE_SPACE = Statement(
 _COUNT_EVENTS = Statement(select(func.count()).select_from(events).where(*_in_session(events)))
 _THEIR_EVENTS = and_(*_in_session(events), events.c.emitter_type == "user", events.c.emitter_id == _PERSON)
 _EDGE = Statement(select(events.c.seq).where(_THEIR_EVENTS).order_by(events.c.seq).limit(1).offset(_LIMIT))
-_REMOVE_EVENTS = Statement(
-    delete(events)
-    .where(_THEIR_EVENTS, events.c.seq < bindparam("edge", type_=BigInteger))
-    .returning(events.c.deleted_at)
+_SOME_OF_THEIRS = (_THEIR_EVENTS, events.c.seq < bindparam("edge", type_=BigInteger))
+_REMOVE_KEYS = Statement(
+    delete(event_lookup_keys).where(
+        *_in_session(event_lookup_keys), event_lookup_keys.c.seq.in_(select(events.c.seq).where(*_SOME_OF_THEIRS))
+    )
 )
+_REMOVE_EVENTS = Statement(delete(events).where(*_SOME_OF_THEIRS).returning(events.c.deleted_at))
 _COUNT_DOWN = Statement(
     update(session_counters)
     .where(*_in_session(session_counters))
@@ -128,7 +131,9 @@ def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], 
     at = {"at_space": space_id, "at_session": session_id}
     kept = text.encode(person)
     edge = yield _EDGE, {**at, "person": kept, "limit": limit}
-    gone = yield _REMOVE_EVENTS, {**at, "person": kept, "edge": edge[0][0] if edge else limits.INTEGER}
+    some = {**at, "person": kept, "edge": edge[0][0] if edge else limits.INTEGER}
+    yield _REMOVE_KEYS, some
+    gone = yield _REMOVE_EVENTS, some
     yield _COUNT_DOWN, {**at, "gone": sum(deleted_at is None for (deleted_at,) in gone)}
     if edge:
         return len(gone), False

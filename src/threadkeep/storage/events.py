@@ -23,7 +23,8 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import limits
 from threadkeep.domain.event import Event, EventChange
-from threadkeep.storage import text, token_counts
+from threadkeep.storage import lookup_keys, text, token_counts
+from threadkeep.storage.lookup_keys import Held, TooMany
 from threadkeep.storage.statement import Row, Statement, Steps
 from threadkeep.storage.tables import events, session_counters, spaces
 
@@ -35,6 +36,7 @@ EVENT_COLUMNS = (
     events.c.emitter_id,
     events.c.updated_at,
     events.c.deduplication_key,
+    events.c.lookup_keys,
 )
 _EMITTER_TYPE = 3
 """Where EVENT_COLUMNS has it."""
@@ -85,6 +87,7 @@ def _window(of_type: bool, backwards: bool) -> Statement:
             no_text,
             no_text,
             session_counters.c.event_count,
+            no_text,
             no_text,
         )
         .join(spaces, spaces.c.space_id == session_counters.c.space_id)
@@ -215,7 +218,10 @@ _PATCH = Statement(
 )
 _TOKEN_OF = Statement(select(events.c.updated_at).where(_THIS))
 _DELETE = Statement(
-    update(events).where(_THIS).values(deleted_at=_NOW, deduplication_key=null()).returning(_IS_COUNTED)
+    update(events)
+    .where(_THIS)
+    .values(deleted_at=_NOW, deduplication_key=null())
+    .returning(_IS_COUNTED, events.c.lookup_keys)
 )
 _MIX_TYPES = Statement(
     update(session_counters)
@@ -243,12 +249,20 @@ class Stale:
     token: int
 
 
+@dataclass(frozen=True, slots=True)
+class NoKeys:
+    """The event `index` of the changes cannot have the lookup keys, and why."""
+
+    index: int
+    reason: Held | TooMany
+
+
 def patch(
     space_id: str, session_id: str, user_id: str, changes: Sequence[EventChange], now: int
-) -> Steps[list[Event] | Stale | int]:
-    """Apply all changes. Where one can't be: says which is stale, or the number that is not there."""
+) -> Steps[list[Event] | Stale | NoKeys | int]:
+    """Apply all changes. Where one can't be: says which is stale or can't have its keys, or which is not there."""
     made: list[Event] = []
-    for change in changes:
+    for index, change in enumerate(changes):
         at: dict[str, Any] = {
             "at_space": space_id,
             "at_session": session_id,
@@ -271,7 +285,17 @@ def patch(
             stored = yield _TOKEN_OF, at
             return Stale(change.sequence_id, stored[0][0]) if stored else change.sequence_id
         *row, is_counted = rows[0]
-        made.append(to_event(row))
+        event = to_event(row)
+        made.append(event)
+        if change.lookup_keys or (change.type is not None and event.lookup_keys is not None):
+            kept = yield from lookup_keys.add(
+                *(space_id, session_id, user_id, event.sequence_id, event.type),
+                *(event.lookup_keys, change.lookup_keys),
+                retyped=change.type is not None,
+            )
+            if isinstance(kept, Held | TooMany):
+                return NoKeys(index, kept)
+            event.lookup_keys = kept
         if is_counted and change.body is not None:
             yield from token_counts.edited(space_id, session_id, change.sequence_id, now)
         if change.type is not None:
@@ -280,21 +304,23 @@ def patch(
 
 
 def delete(space_id: str, session_id: str, user_id: str, sequence_id: int, now: int) -> Steps[bool]:
-    """Soft-delete the event; its number is never given out again, and its key is free. Returns whether it was there."""
+    """Soft-delete the event; its number is never given out again, its keys are free. Returns whether it was there."""
     at = {"at_space": space_id, "at_session": session_id}
     rows = yield _DELETE, {**at, "at_number": sequence_id, "user_id": user_id, "now": now}
     if rows:
         yield _COUNT_DOWN, at
     if rows and rows[0][0]:
         yield from token_counts.edited(space_id, session_id, sequence_id, now)
+    if rows and rows[0][1] is not None:
+        yield from lookup_keys.forget(space_id, session_id, sequence_id)
     return bool(rows)
 
 
 def to_event(row: Row) -> Event:
     """An event from the columns of EVENT_COLUMNS."""
-    seq, body, type_, emitter_type, emitter_id, updated_at, key = row
+    seq, body, type_, emitter_type, emitter_id, updated_at, key, lookup_keys = row
     type_, emitter_id, key = text.decode_optional(type_), text.decode_optional(emitter_id), text.decode_optional(key)
-    return Event(seq, body, type_, emitter_type, emitter_id, updated_at, key)
+    return Event(seq, body, type_, emitter_type, emitter_id, updated_at, key, lookup_keys)
 
 
 def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any]:
@@ -306,7 +332,7 @@ def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Ev
     at = next((index for index, row in enumerate(rows) if row[_EMITTER_TYPE] is None), None)
     if at is None:
         return None, []
-    last_seq, _, sole_type, _, _, count, _ = rows.pop(at)
+    last_seq, _, sole_type, _, _, count, _, _ = rows.pop(at)
     found = [Event(*row) for row in rows] if _are_plain(rows) else [to_event(row) for row in rows]
     found.sort(key=attrgetter("sequence_id"))
     return (count, last_seq, sole_type), found

@@ -28,7 +28,12 @@ _GROUP_BYTES = 8 * 1024 * 1024
 _TRIES = 8
 _REST = 30
 """Seconds after which a connection that was not used goes back to the pool."""
-_AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_AGAIN = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    # Two transactions took one key at a time: the later one sees next time who has it.
+    asyncpg.UniqueViolationError,
+)
 _GONE = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,

@@ -13,6 +13,7 @@ from sqlalchemy.types import BigInteger
 from threadkeep.storage import search
 from threadkeep.storage.statement import Statement, Steps
 from threadkeep.storage.tables import (
+    event_lookup_keys,
     events,
     idempotency_keys,
     jobs,
@@ -69,18 +70,23 @@ def _of_session(table: Any) -> tuple[Any, Any]:
     return table.c.space_id == bindparam("space_id"), table.c.session_id == bindparam("session_id")
 
 
-def _batch(column: Column[Any]) -> tuple[Statement, Statement, Statement]:
-    """Of a table with many rows for a session: the first row beyond a batch, those before a row, all of them."""
-    rows = delete(column.table).where(*_of_session(column.table))
+def _batch(column: Column[Any], *beside: Column[Any]) -> tuple[Statement, list[Statement], list[Statement]]:
+    """Of a table with many rows for a session: the first row beyond a batch, those before a row, all of them.
+
+    `beside` are columns of other tables with the same values: their rows go first.
+    """
+    columns = [*beside, column]
+    rows = [delete(each.table).where(*_of_session(each.table)) for each in columns]
+    edge = bindparam("edge", type_=column.type)
     return (
         Statement(select(column).where(*_of_session(column.table)).order_by(column).limit(1).offset(_LIMIT)),
-        Statement(rows.where(column < bindparam("edge", type_=column.type))),
-        Statement(rows.returning(column)),
+        [Statement(some.where(each < edge)) for some, each in zip(rows, columns, strict=True)],
+        [Statement(rest.returning(each)) for rest, each in zip(rows, columns, strict=True)],
     )
 
 
 _REMOVE_EVENT = Statement(delete(events).where(*_of_session(events), events.c.seq == bindparam("seq")))
-_MANY = [_batch(events.c.seq), _batch(runs.c.run_id)]
+_MANY = [_batch(events.c.seq, event_lookup_keys.c.seq), _batch(runs.c.run_id)]
 # The session itself last: while it is there, it is found again.
 _FEW = [
     Statement(delete(table).where(*_of_session(table))) for table in (participants, session_counters, jobs, sessions)
@@ -109,9 +115,11 @@ def remove_session(space_id: str, session_id: str, left: int) -> Steps[int]:
     for beyond, some, rest in _MANY:
         edge = yield beyond, {**at, "limit": max(left, 0)}
         if edge:
-            yield some, {**at, "edge": edge[0][0]}
+            for statement in some:
+                yield statement, {**at, "edge": edge[0][0]}
             return 0
-        left -= len((yield rest, at))
+        for statement in rest:
+            left -= len((yield statement, at))
     for statement in _FEW:
         yield statement, at
     yield from search.remove(session_id)

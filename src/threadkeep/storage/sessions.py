@@ -44,7 +44,7 @@ SPACE = and_(
     spaces.c.user_id == bindparam("user_id"),
     spaces.c.deleted_at.is_(None),
 )
-_OPEN_SPACE = Statement(select(spaces.c.space_id).where(SPACE))
+OPEN_SPACE = Statement(select(spaces.c.space_id).where(SPACE))
 _INSERT = insert_unless_taken(sessions, sessions.c.session_id, "deleted_at", "ran")
 _INSERT_COUNTERS = InsertMany(
     session_counters,
@@ -123,7 +123,7 @@ def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
 
     Returns whether the user has the space, and the id of the live session that has the key, if one has it.
     """
-    if not (yield _OPEN_SPACE, {"space_id": session.space_id, "user_id": user_id}):
+    if not (yield OPEN_SPACE, {"space_id": session.space_id, "user_id": user_id}):
         return False, None
     key = text.encode_optional(session.deduplication_key)
     folded = None if session.description is None else text.fold(session.description)

@@ -120,7 +120,7 @@ events = Table(
     Column("deleted_at", BigInteger),
     # NULL where none was given, and again when the event is deleted: that frees the key.
     Column("deduplication_key", Text),
-    # A JSON list, or NULL where there are none, and again when the event is deleted. `event_lookup_keys` is its index.
+    # A JSON list, or NULL where there are none. `event_lookup_keys` is its index, for as long as the event lives.
     Column("lookup_keys", Text),
     # Partial: an event without a key costs the index nothing.
     _partial("uq_events_deduplication_key", "deduplication_key", "space_id", "session_id", unique=True),

@@ -3,6 +3,7 @@
 A row travels as the columns have it, by their names. What can be worked out from the rest stays at home.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,19 @@ from sqlalchemy.types import BigInteger, Text
 from threadkeep.domain import lifecycle, limits
 from threadkeep.domain.run import ACTIVE
 from threadkeep.storage import jobs as queue
-from threadkeep.storage import search, text
+from threadkeep.storage import lookup_keys, search, text
 from threadkeep.storage.statement import InsertMany, Statement, Steps, insert_unless_taken
-from threadkeep.storage.tables import events, jobs, participants, runs, session_counters, sessions, spaces, users
+from threadkeep.storage.tables import (
+    event_lookup_keys,
+    events,
+    jobs,
+    participants,
+    runs,
+    session_counters,
+    sessions,
+    spaces,
+    users,
+)
 
 Fields = dict[str, Any]
 
@@ -109,7 +120,7 @@ _INSERT_PARTICIPANTS = InsertMany(participants, list(participants.c))
 _INSERT_EVENTS = InsertMany(events, _columns(events, "deleted_at"))
 _INSERT_RUNS = InsertMany(runs, _columns(runs, "active_session"))
 _INSERT_JOBS = InsertMany(jobs, _columns(jobs, "claimed_by", "claimed_until", "attempts"))
-_FORGET_EVENTS = Statement(delete(events).where(_of_session(events)))
+_FORGET_EVENTS = [Statement(delete(table).where(_of_session(table))) for table in (event_lookup_keys, events)]
 
 
 def all_users() -> Steps[list[Fields]]:
@@ -181,13 +192,28 @@ def begin_session(space_id: str, fields: Fields) -> Steps[bool | str]:
     key = fields["deduplication_key"]
     if key is not None and (held := (yield _HOLDER, {"space_id": space_id, "key": key})):
         return f"the deduplication key {text.decode(key)!r} is that of the session {held[0][0]} here"
-    yield _FORGET_EVENTS, at
+    for statement in _FORGET_EVENTS:
+        yield statement, at
     return True
 
 
-def put_events(space_id: str, session_id: str, rows: Sequence[Fields]) -> Steps[None]:
+def put_events(space_id: str, owner: str, session_id: str, rows: Sequence[Fields]) -> Steps[str | None]:
+    """Bring events of a session. Returns what is in the way, if something is."""
+    keys = [
+        (space_id, fields["type"] or "", text.encode(key), session_id, fields["seq"])
+        for fields in rows
+        if fields["lookup_keys"] is not None
+        for key in json.loads(fields["lookup_keys"])
+    ]
+    taken = yield from lookup_keys.taken([(space_id, owner, type_, key) for _, type_, key, _, _ in keys])
+    for held in taken.values():
+        if held.session_id != session_id:
+            key = text.decode(held.key)
+            return f"the lookup key {key!r} is that of the event {held.sequence_id} of session {held.session_id} here"
     place = {"space_id": space_id, "session_id": session_id}
     yield _INSERT_EVENTS, [_ordered(_INSERT_EVENTS, {**fields, **place}) for fields in rows]
+    yield from lookup_keys.put(keys)
+    return None
 
 
 def finish_session(

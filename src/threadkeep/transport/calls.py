@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import httpx
 
-from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent
+from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent, SpaceEvent
 from threadkeep.contract.pages import Items, Page
 from threadkeep.contract.sessions import NewSession, Session, SessionFields
 from threadkeep.contract.spaces import NewSpace, Space, SpaceFields
+from threadkeep.contract.version import Version
 from threadkeep.transport.answers import read_items, read_nothing, read_page, read_row
 
 T = TypeVar("T")
@@ -129,6 +130,30 @@ def append_events(space_id: str, session_id: str, events: list[NewEvent]) -> Cal
 
 def patch_events(space_id: str, session_id: str, events: list[EventPatch]) -> Call[Items[Event]]:
     return Call("PATCH", _batch(space_id, session_id), json={"events": events}, read=read_items("sequenceId"))
+
+
+def find_events(
+    space_id: str,
+    lookup_keys: Iterable[str],
+    *,
+    event_type: str | None = None,
+    offset: int | None = None,
+    limit: int | None = None,
+) -> Call[Page[SpaceEvent]]:
+    params = build_params({"lookupKey": lookup_keys, "eventType": event_type, "offset": offset, "limit": limit})
+    return Call("GET", f"{_space(space_id)}events/", params, read=read_page("sessionId"))
+
+
+def newest_events(
+    space_id: str, session_ids: Iterable[str], *, event_type: str | None = None
+) -> Call[Page[SpaceEvent]]:
+    params = build_params({"sessionId": session_ids, "eventType": event_type})
+    return Call("GET", f"{_space(space_id)}events/newest/", params, read=read_page("sessionId"))
+
+
+def get_version() -> Call[Version]:
+    """Relative to the API that the service is a part of."""
+    return Call("GET", "version/", read=read_row("versionString"))
 
 
 def build_params(values: Mapping[str, Any]) -> Params:

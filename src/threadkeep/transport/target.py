@@ -11,10 +11,18 @@ TOKEN_VARIABLES = ("THREADKEEP_API_TOKEN", "DATAROBOT_API_TOKEN")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`base_url` has no slash at its end; the paths of calls are relative to it."""
+    """`base_url` has no slash at its end; the paths of calls are relative to it.
+
+    `root` is the same target without the base path: the API that the service is a part of.
+    """
 
     base_url: str
     token: str = field(repr=False)
+    endpoint: str = ""
+
+    @property
+    def root(self) -> "Target":
+        return Target(self.endpoint, self.token, self.endpoint)
 
 
 def find_target(endpoint: str | None = None, token: str | None = None, base_path: str = "memory") -> Target:
@@ -30,7 +38,8 @@ def find_target(endpoint: str | None = None, token: str | None = None, base_path
         )
     if not token:
         raise ValueError(f"No API token: pass one, or set {_or(TOKEN_VARIABLES)}")
-    base_url = "/".join(part for part in (endpoint.strip().rstrip("/"), base_path.strip("/")) if part)
+    endpoint = endpoint.strip().rstrip("/")
+    base_url = "/".join(part for part in (endpoint, base_path.strip("/")) if part)
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
@@ -40,7 +49,7 @@ def find_target(endpoint: str | None = None, token: str | None = None, base_path
     token = token.strip()
     if not (token.isascii() and token.isprintable() and token):
         raise ValueError("The API token holds characters that no HTTP header can carry")
-    return Target(base_url, token)
+    return Target(base_url, token, endpoint)
 
 
 def _from_environment(names: tuple[str, ...]) -> str | None:

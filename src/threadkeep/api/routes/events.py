@@ -9,7 +9,17 @@ from threadkeep.api import schemas
 from threadkeep.api.constraints import TIMESTAMP
 from threadkeep.api.errors import json_response
 from threadkeep.api.json import dump_lines
-from threadkeep.api.routing import IDEMPOTENCY_KEY, LIMIT, LINES, OFFSET, Call, Operation, Query, parse_integer
+from threadkeep.api.routing import (
+    EVENT_TYPE,
+    IDEMPOTENCY_KEY,
+    LIMIT,
+    LINES,
+    OFFSET,
+    Call,
+    Operation,
+    Query,
+    parse_integer,
+)
 from threadkeep.domain import limits
 from threadkeep.domain.event import Event
 from threadkeep.errors import Invalid
@@ -110,7 +120,6 @@ _ALL = _SESSION + "events/"
 _BATCH = _ALL + "batch/"
 _THIS = _ALL + "{sequence_id}/"
 _AFTER = {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}
-_EVENT_TYPE = Query("eventType", {"type": "string"}, "Only events of exactly this type.")
 
 OPERATIONS = [
     Operation(
@@ -143,7 +152,7 @@ OPERATIONS = [
                 _AFTER,
                 "Only events with a greater sequenceId; not together with offset or lastN.",
             ),
-            _EVENT_TYPE,
+            EVENT_TYPE,
         ),
         fails=(404,),
         page=True,
@@ -154,7 +163,7 @@ OPERATIONS = [
         "Read all events in their order",
         _history,
         gives=schemas.EventOut,
-        query=(Query("after", _AFTER, "Only events with a greater sequenceId."), _EVENT_TYPE),
+        query=(Query("after", _AFTER, "Only events with a greater sequenceId."), EVENT_TYPE),
         fails=(404,),
         lines=True,
     ),
@@ -176,7 +185,7 @@ OPERATIONS = [
         _patch_batch,
         takes=schemas.EventBatchPatchIn,
         gives=schemas.ItemsOut,
-        fails=(400, 404),
+        fails=(400, 404, 409),
     ),
     Operation(
         "PATCH",
@@ -186,7 +195,7 @@ OPERATIONS = [
         takes=schemas.EventPatchIn,
         gives=schemas.EventOut,
         query=(Query("createdAt", TIMESTAMP, "The createdAt that it must have."),),
-        fails=(400, 404),
+        fails=(400, 404, 409),
     ),
     Operation("DELETE", _THIS, "Delete an event", _delete, status=204, fails=(404,)),
 ]

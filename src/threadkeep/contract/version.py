@@ -1,0 +1,19 @@
+"""What a service says of itself: the version of the contract, and what it serves beyond it."""
+
+from typing import NotRequired, TypedDict
+
+LOOKUP_KEYS = "lookupKeys"
+"""Events take lookup keys, and are found by them in their space."""
+NEWEST_EVENTS = "newestEvents"
+"""The newest events of many sessions come in one answer."""
+FEATURES = (LOOKUP_KEYS, NEWEST_EVENTS)
+
+
+class Version(TypedDict):
+    """The answer to GET /version/. A service that says nothing of `features` has none of them."""
+
+    major: int
+    minor: int
+    versionString: str
+    releasedVersion: str
+    features: NotRequired[list[str]]
