@@ -92,16 +92,62 @@ def test_a_stored_message_is_shown_in_the_contract_s_names() -> None:
     }
 
 
+def test_what_most_messages_do_not_have_is_shown_where_it_is() -> None:
+    parts, metadata = [{"type": "text", "text": "4C"}], {"k": [1]}
+    inner = {"encrypted_value": "gA==", "subagent_run_id": "s1", "metadata": metadata}
+    shown_inner = {"encryptedValue": "gA==", "subagentRunId": "s1", "metadata": metadata}
+    body = {
+        **inner,
+        "parts": parts,
+        "follows": "m-uuid",
+        "activity_type": "PLAN",
+        "outcome": {"type": "success"},
+        "result": 0,
+        "usage": [{"inputTokens": 3}],
+        "tool_calls": [{**inner, "parts": parts}],
+        "reasonings": [inner],
+        "subagents": [{"subagent_run_id": "s2", "name": "scout", "result": False, "status": "errored", "error": "no"}],
+    }
+    shown = message_answer(event(json.dumps(body)))
+    expected = {
+        **shown_inner,
+        "parts": parts,
+        "follows": "m-uuid",
+        "activityType": "PLAN",
+        "outcome": {"type": "success"},
+        "result": 0,
+        "usage": [{"inputTokens": 3}],
+        "subagents": [
+            {
+                "subagentRunId": "s2",
+                "name": "scout",
+                "description": None,
+                "parentSubagentRunId": None,
+                "parentToolCallId": None,
+                "parentMessageId": None,
+                "status": "errored",
+                "inProgress": False,
+                "error": "no",
+                "result": False,
+            }
+        ],
+    }
+    assert {name: shown.get(name) for name in expected} == expected
+    assert shown["toolCalls"][0].items() >= {**shown_inner, "parts": parts}.items()
+    assert shown["reasonings"][0].items() >= shown_inner.items()
+
+
 @pytest.mark.parametrize(
     "body",
     [
         "{}",
+        '{"metadata": [], "usage": {}, "activity_type": 3, "subagents": [4, {}], "interrupts": "x"}',
         "[1]",
         '{"content": {"a": 1}, "role": 3, "tool_calls": "x", "reasonings": [4], "timestamp": "soon", "parts": {}}',
         '{"content": %s}' % ("9" * 5_000),
         "[" * 100_000,
     ],
-    ids=["empty", "list", "wrong types", "huge number", "deep"],
+    ids=["empty", "odd extras", "list", "wrong types", "huge number", "deep"],
 )
 def test_a_body_of_any_shape_is_shown(body: str) -> None:
     shown = message_answer(event(body))

@@ -4,7 +4,10 @@ from typing import Any, NotRequired, TypedDict
 
 
 class ThreadToolCall(TypedDict):
-    """A tool call of a message. `aguiId` is AG-UI's toolCallId; `toolCallId` the id of its result's message."""
+    """A tool call of a message. `aguiId` is AG-UI's toolCallId; `toolCallId` the id of its result's message.
+
+    `parts` is there where the result was not plain text.
+    """
 
     uuid: str
     aguiId: str | None
@@ -15,6 +18,10 @@ class ThreadToolCall(TypedDict):
     status: str
     inProgress: bool
     error: str | None
+    parts: NotRequired[list[Any]]
+    encryptedValue: NotRequired[str]
+    subagentRunId: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
 
 
 class ThreadReasoning(TypedDict):
@@ -27,10 +34,35 @@ class ThreadReasoning(TypedDict):
     status: str
     inProgress: bool
     error: str | None
+    encryptedValue: NotRequired[str]
+    subagentRunId: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
+
+
+class ThreadSubagent(TypedDict):
+    """A subagent that worked for a message; what it said carries its `subagentRunId`."""
+
+    subagentRunId: str
+    name: str
+    description: str | None
+    parentSubagentRunId: str | None
+    parentToolCallId: str | None
+    parentMessageId: str | None
+    status: str
+    inProgress: bool
+    error: str | None
+    result: NotRequired[Any]
+    outcome: NotRequired[Any]
+    metadata: NotRequired[dict[str, Any]]
 
 
 class ThreadMessage(TypedDict):
-    """A message. `parts` is there where the content was not plain text, `interrupts` where the run waits for some."""
+    """A message.
+
+    `parts` is there where the content was not plain text, `activityType` on activities, whose content is JSON.
+    `interrupts`, `outcome`, `result` and `usage` are what its run said at its end, on the run's last message.
+    `follows` is the `messageUuid` that it comes after, where the user went back to an earlier message.
+    """
 
     messageUuid: str
     aguiId: str | None
@@ -47,7 +79,16 @@ class ThreadMessage(TypedDict):
     toolCalls: list[ThreadToolCall]
     reasonings: list[ThreadReasoning]
     parts: NotRequired[list[Any]]
+    follows: NotRequired[str]
+    activityType: NotRequired[str]
+    encryptedValue: NotRequired[str]
+    subagentRunId: NotRequired[str]
+    subagents: NotRequired[list[ThreadSubagent]]
+    metadata: NotRequired[dict[str, Any]]
     interrupts: NotRequired[list[Any]]
+    outcome: NotRequired[Any]
+    result: NotRequired[Any]
+    usage: NotRequired[list[Any]]
 
 
 class Thread(TypedDict):

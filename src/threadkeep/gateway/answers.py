@@ -5,19 +5,44 @@ Bodies are read leniently: whatever another writer has left in one, the list tha
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from threadkeep import clock
 from threadkeep.chat_history.ag_ui.wire import read_object
 from threadkeep.chat_history.constants import MessageStatus, Role, app_str
-from threadkeep.contract.threads import Thread, ThreadMessage, ThreadReasoning, ThreadRun, ThreadToolCall
+from threadkeep.contract.threads import (
+    Thread,
+    ThreadMessage,
+    ThreadReasoning,
+    ThreadRun,
+    ThreadSubagent,
+    ThreadToolCall,
+)
 from threadkeep.domain.event import Event
 from threadkeep.domain.run import Run
 from threadkeep.persistence.codec import decode_description
 from threadkeep.services.sessions import RecentSession
 
 _NO_NAME = "New Chat"
+
+_CALL_EXTRAS = {
+    "parts": ("parts", list),
+    "encryptedValue": ("encrypted_value", str),
+    "subagentRunId": ("subagent_run_id", str),
+    "metadata": ("metadata", dict),
+}
+_REASONING_EXTRAS = {name: _CALL_EXTRAS[name] for name in ("encryptedValue", "subagentRunId", "metadata")}
+_SUBAGENT_EXTRAS = {"result": ("result", object), "outcome": ("outcome", object), "metadata": ("metadata", dict)}
+_MESSAGE_EXTRAS = {
+    **_CALL_EXTRAS,
+    "follows": ("follows", str),
+    "activityType": ("activity_type", str),
+    "interrupts": ("interrupts", list),
+    "outcome": ("outcome", object),
+    "result": ("result", object),
+    "usage": ("usage", list),
+}
 
 
 def thread_answer(found: RecentSession) -> Thread:
@@ -52,10 +77,9 @@ def message_answer(event: Event) -> ThreadMessage:
         "toolCalls": [_tool_call(item) for item in _objects(body, "tool_calls")],
         "reasonings": [_reasoning(item) for item in _objects(body, "reasonings")],
     }
-    if isinstance(parts := body.get("parts"), list):
-        answer["parts"] = parts
-    if isinstance(interrupts := body.get("interrupts"), list):
-        answer["interrupts"] = interrupts
+    if subagents := _objects(body, "subagents"):
+        answer["subagents"] = [_subagent(item) for item in subagents]
+    answer.update(cast(ThreadMessage, _present(body, _MESSAGE_EXTRAS)))
     return answer
 
 
@@ -91,7 +115,7 @@ def chat_uuid_of(metadata: str | None) -> UUID | None:
 
 
 def _tool_call(item: Mapping[str, Any]) -> ThreadToolCall:
-    return {
+    answer: ThreadToolCall = {
         "uuid": _text(item, "uuid") or "",
         "aguiId": _text(item, "agui_id"),
         "toolCallId": _text(item, "tool_call_id"),
@@ -102,10 +126,12 @@ def _tool_call(item: Mapping[str, Any]) -> ThreadToolCall:
         "inProgress": item.get("in_progress") is True,
         "error": _text(item, "error"),
     }
+    answer.update(cast(ThreadToolCall, _present(item, _CALL_EXTRAS)))
+    return answer
 
 
 def _reasoning(item: Mapping[str, Any]) -> ThreadReasoning:
-    return {
+    answer: ThreadReasoning = {
         "uuid": _text(item, "uuid") or "",
         "aguiId": _text(item, "agui_id"),
         "name": _text(item, "name"),
@@ -114,6 +140,30 @@ def _reasoning(item: Mapping[str, Any]) -> ThreadReasoning:
         "inProgress": item.get("in_progress") is True,
         "error": _text(item, "error"),
     }
+    answer.update(cast(ThreadReasoning, _present(item, _REASONING_EXTRAS)))
+    return answer
+
+
+def _subagent(item: Mapping[str, Any]) -> ThreadSubagent:
+    answer: ThreadSubagent = {
+        "subagentRunId": _text(item, "subagent_run_id") or "",
+        "name": _text(item, "name") or "",
+        "description": _text(item, "description"),
+        "parentSubagentRunId": _text(item, "parent_subagent_run_id"),
+        "parentToolCallId": _text(item, "parent_tool_call_id"),
+        "parentMessageId": _text(item, "parent_message_id"),
+        "status": _text(item, "status") or MessageStatus.COMPLETE.value,
+        "inProgress": item.get("in_progress") is True,
+        "error": _text(item, "error"),
+    }
+    answer.update(cast(ThreadSubagent, _present(item, _SUBAGENT_EXTRAS)))
+    return answer
+
+
+def _present(fields: Mapping[str, Any], extras: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+    """What is not there in most records: shown only where it is, and is what it should be."""
+    shown = {name: fields.get(field) for name, (field, _) in extras.items()}
+    return {name: value for name, value in shown.items() if value is not None and isinstance(value, extras[name][1])}
 
 
 def _object(text: str | None) -> Mapping[str, Any]:
