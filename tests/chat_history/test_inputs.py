@@ -173,6 +173,12 @@ def test_a_call_is_given_up_when_the_user_moves_on() -> None:
     assert read([user("u1"), assistant("m1"), user("u2", "next")], talk(call)).abandoned == [call]
 
 
+def test_a_call_is_given_up_when_the_user_wants_another_answer() -> None:
+    call = waiting()
+    assert read([user("u1")], talk(call)).abandoned == [call]
+    assert read([user("u1"), assistant("m1")], talk(call)).abandoned == []
+
+
 def test_a_call_waits_on_while_another_one_is_answered() -> None:
     first, second = waiting("c1"), waiting("c2")
     assert read([tool("t1", "c1")], talk(first, second)).abandoned == []

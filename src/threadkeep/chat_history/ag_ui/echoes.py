@@ -44,11 +44,11 @@ class Stored:
         self._others: defaultdict[str, list[int]] = defaultdict(list)
         self._of_call: defaultdict[str, list[int]] = defaultdict(list)
         for place, message in enumerate(stored):
-            ids = [each for each in (message.agui_id, str(message.message_uuid)) if each]
-            for each in ids:
-                (self._users if message.role == Role.USER else self._others)[each].append(place)
+            by_id = self._users if message.role == Role.USER else self._others
+            for each in _ids(message):
+                by_id[each].append(place)
             if message.role != Role.USER:
-                self.ids.update(ids)
+                self.ids.update(_ids(message))
             for call in message.tool_calls:
                 self.ids.update(filter(None, (call.tool_call_id, str(call.uuid))))
                 for each in filter(None, (call.agui_id, str(call.uuid))):
@@ -66,13 +66,15 @@ class Stored:
         role = fields.get("role")
         if role in (Role.USER, Role.TOOL):
             return ()
-        if found := self._others.get(identifier_of(fields.get("id")) or ""):
-            return found
+        agui_id, text = identifier_of(fields.get("id")) or "", _words(text_and_parts(fields.get("content"))[0])
+        same_text = self._texts.get((role, text), ()) if text and isinstance(role, str) else ()
+        if found := self._others.get(agui_id):
+            # Agents use ids again, for another answer to the same question too.
+            return [place for place in same_text if agui_id in _ids(self._messages[place])] or found
         calls = [identifier_of(mapping_of(call).get("id")) for call in list_of(fields.get("toolCalls"))]
         if found := [place for call in calls if call for place in self._of_call.get(call, ())]:
             return sorted(found)
-        text = _words(text_and_parts(fields.get("content"))[0])
-        return self._texts.get((role, text), ()) if text and not calls and isinstance(role, str) else ()
+        return () if calls else same_text
 
     def read(self, messages: Sequence[Fields]) -> Reading:
         """Walk along an input and along the stored branches that it shows.
@@ -135,6 +137,10 @@ class Stored:
         return min(
             (place for place in questions if place > last and _says(self._messages[place], fields)), default=None
         )
+
+
+def _ids(message: Message) -> list[str]:
+    return [each for each in (message.agui_id, str(message.message_uuid)) if each]
 
 
 def _answers(messages: Sequence[Fields], anchors: Sequence[Places], at: int) -> Places:

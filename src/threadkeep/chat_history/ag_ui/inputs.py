@@ -71,6 +71,7 @@ def read_input(
     """
     arrival = Arrival()
     known = Stored(stored)
+    is_asked_again = False
     if rules.strict:
         _read_strictly(messages, known, arrival)
     else:
@@ -78,8 +79,11 @@ def read_input(
         arrival.users = reading.new
         _read_results(messages, known, arrival)
         _refuse_the_rest(messages, known, arrival)
-        arrival.after = _after(messages, resume, known, arrival, reading, rules)
-    arrival.abandoned = list(_abandoned(arrival, resume, stored))
+        brings_something = arrival.users or arrival.answers or resume or not messages
+        is_asked_again = not brings_something and messages[-1].get("role") == Role.USER
+        arrival.after = _after(messages, known, reading, rules, is_asked_again)
+    moves_on = bool(arrival.users) or is_asked_again
+    arrival.abandoned = list(_abandoned(arrival, resume, stored, moves_on))
     return arrival
 
 
@@ -152,20 +156,14 @@ def _is_blank(fields: Fields) -> bool:
 
 
 def _after(
-    messages: Sequence[Fields],
-    resume: Sequence[Fields],
-    known: Stored,
-    arrival: Arrival,
-    reading: Reading,
-    rules: InputRules,
+    messages: Sequence[Fields], known: Stored, reading: Reading, rules: InputRules, is_asked_again: bool
 ) -> UUID | None:
     branches = known.branches
-    if arrival.users and reading.last is None:
+    if reading.new and reading.last is None:
         anew = _asks_anew(messages, known) if rules.whole is None else rules.whole
         return NOTHING if anew and branches.stored else None
     if reading.last is None:
         return None
-    is_asked_again = messages[-1].get("role") == Role.USER and not (arrival.users or arrival.answers or resume)
     place = reading.last_user if is_asked_again else branches.end_of_turn(reading.last)
     return None if place in (None, branches.newest) else branches.stored[place].message_uuid
 
@@ -185,7 +183,9 @@ def _asks_anew(messages: Sequence[Fields], known: Stored) -> bool:
     return before not in ("", text) and added != text and not added[0].isalnum()
 
 
-def _abandoned(arrival: Arrival, resume: Sequence[Fields], stored: Sequence[Message]) -> Iterator[ToolCall]:
+def _abandoned(
+    arrival: Arrival, resume: Sequence[Fields], stored: Sequence[Message], moves_on: bool
+) -> Iterator[ToolCall]:
     answered = {id(answer.call) for answer in arrival.answers}
     cancelled = {identifier_of(each.get("interruptId")) for each in resume if each.get("status") == "cancelled"}
     given_up = {
@@ -197,5 +197,5 @@ def _abandoned(arrival: Arrival, resume: Sequence[Fields], stored: Sequence[Mess
     for message in stored:
         for call in message.tool_calls:
             waits = call.awaiting and call.status == MessageStatus.ACTIVE and id(call) not in answered
-            if waits and (arrival.users or (call.agui_id is not None and call.agui_id in given_up)):
+            if waits and (moves_on or (call.agui_id is not None and call.agui_id in given_up)):
                 yield call
