@@ -196,6 +196,11 @@ def extraction_payload(strategy: Strategy, last_sequence_id: int, *, is_final: b
     )
 
 
+def deletes_session(strategy: Strategy) -> bool:
+    """Whether the session is to be deleted once its memories are extracted: unless the options say otherwise."""
+    return _DECODER.decode(strategy.opts or "{}").get("softDelete", True) is True
+
+
 def _parse_trigger(trigger: Any, loc: tuple[str | int, ...]) -> tuple[str, int]:
     place = (*loc, "trigger")
     if not isinstance(trigger, dict) or len(trigger) != 1:

@@ -80,7 +80,7 @@ def parts(lines: Sequence[Line], budget: int) -> Iterator[list[Line]]:
         needed = tokens_of(line)
         if needed > room and part:
             yield from _spoken(part)
-            part = _context(part, budget // 4)
+            part = as_context(part, budget // 4)
             room = budget - sum(map(tokens_of, part))
         part.append(line)
         room -= needed
@@ -100,6 +100,17 @@ def render(part: Sequence[Line]) -> str:
         fields["text"] = line.text
         written.append(to_json(fields))
     return "<transcript>\n" + "\n".join(written) + "\n</transcript>"
+
+
+def as_context(lines: Sequence[Line], budget: int) -> list[Line]:
+    """The last of the lines, as far as they take so many tokens: for what is said next to make sense."""
+    kept: list[Line] = []
+    for line in reversed(lines[-4:]):
+        budget -= tokens_of(line)
+        if budget < 0:
+            break
+        kept.insert(0, replace(line, is_context=True))
+    return kept
 
 
 def people_of(part: Iterable[Line]) -> list[str]:
@@ -150,17 +161,6 @@ def _pieces(line: Line, budget: int) -> Iterator[Line]:
 def _spoken(part: list[Line]) -> Iterator[list[Line]]:
     if any(line.person is not None and not line.is_context for line in part):
         yield part
-
-
-def _context(part: Sequence[Line], budget: int) -> list[Line]:
-    """The last lines of a part, as far as they take little."""
-    kept: list[Line] = []
-    for line in reversed(part[-4:]):
-        budget -= tokens_of(line)
-        if budget < 0:
-            break
-        kept.insert(0, replace(line, is_context=True))
-    return kept
 
 
 def _label(person: str | None, people: Sequence[str]) -> str:

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from threadkeep.memory.endpoints import Endpoints
 from threadkeep.memory.ports import Embedder
+from threadkeep.services.additions import Additions
 from threadkeep.services.embedding import Embedding
 from threadkeep.services.erasure import Erasure
 from threadkeep.services.events import Events
+from threadkeep.services.extraction import Extractions, Models
 from threadkeep.services.health import Health
 from threadkeep.services.jobs import Jobs
 from threadkeep.services.lifecycle import Lifecycle
@@ -48,7 +51,10 @@ class Container:
     erasure: Erasure
     transfer: Transfer
     memories: Memories
+    additions: Additions
     embedding: Embedding
+    models: Models
+    extractions: Extractions
     health: Health
     rates: Rates
     access_log: AccessLog | None = None
@@ -62,20 +68,26 @@ class Container:
         access_log: AccessLog | None = None,
         tracing: "Tracing | None" = None,
         embedder: Embedder | None = None,
+        models: Models | None = None,
     ) -> "Container":
         """Bring the schema up to date, open the database and wire the services.
 
-        Memories are searched by meaning with the `embedder`, where one is given.
+        Memories are extracted with `models` and searched by meaning with the `embedder`, where these are given instead
+        of those that the settings say.
         Requests are told to `access_log` and `tracing`, which stay the caller's: they are not closed here.
-        Raises BadDatabaseURL, MissingExtra, SchemaTooNew, Unavailable.
+        Raises BadDatabaseURL, BadModelSettings, BadAllowance, MissingExtra, SchemaTooNew, Unavailable.
         """
+        endpoints = Endpoints(settings)
         await migrate(settings.database)
         database = await open_database(settings.database, connections=settings.database_connections)
         if tracing is not None:
             from threadkeep.storage.traced import TracedDatabase
 
             database = TracedDatabase(database, tracing)
-        embedding = Embedding(database, embedder)
+        embedding = Embedding(database, embedder or endpoints.embedder)
+        memories = Memories(database, embedding)
+        jobs = Jobs(database)
+        models = models or endpoints
         return cls(
             settings,
             database,
@@ -85,13 +97,16 @@ class Container:
             SpaceEvents(database),
             Tokens(database),
             Runs(database),
-            Jobs(database),
+            jobs,
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
             Erasure(database),
             Transfer(database),
-            Memories(database, embedding),
+            memories,
+            Additions(database),
             embedding,
+            models,
+            Extractions(database, jobs, memories.candidates, models, attempts=settings.llm_attempts),
             Health(database),
             Rates(settings.rate_limit),
             access_log,
@@ -101,4 +116,5 @@ class Container:
     async def close(self) -> None:
         """Finish what was accepted and let go of the database."""
         await self.tokens.close()
+        await self.models.close()
         await self.database.close()

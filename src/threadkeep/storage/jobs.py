@@ -5,6 +5,7 @@ A worker claims a job by setting its lease and moving `due_at` to the lease's en
 """
 
 import zlib
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import and_, bindparam, case, delete, null, select, update
@@ -74,6 +75,14 @@ _FREE: dict[str, Any] = {
 }
 _FINISH = Statement(update(jobs).where(_LEASE).values(**_FREE, attempts=0, error=null()).returning(jobs.c.due_at))
 _GIVE_BACK = Statement(update(jobs).where(_LEASE).values(**_FREE, error=bindparam("new_error", type_=Text)))
+_RENEW = Statement(
+    update(jobs)
+    .where(_LEASE)
+    # A job that was woken stays so.
+    .values(due_at=case((jobs.c.due_at < jobs.c.claimed_until, jobs.c.due_at), else_=_UNTIL), claimed_until=_UNTIL)
+    .returning(jobs.c.kind)
+)
+_CHECK = Statement(select(jobs.c.kind).where(_LEASE).with_for_update())
 _REMOVE = Statement(delete(jobs).where(_LEASE).returning(jobs.c.kind))
 
 
@@ -147,6 +156,19 @@ def finish(job: Job, due_at: int | None, now: int) -> Steps[None]:
 def remove(job: Job, now: int) -> Steps[None]:
     """Remove a job that was done for good. Raises LeaseLost."""
     if not (yield _REMOVE, _lease(job, now)):
+        raise _lost(job)
+
+
+def renew(job: Job, until: int, now: int) -> Steps[Job]:
+    """Hold a job for longer. Returns it as it is held now. Raises LeaseLost."""
+    if not (yield _RENEW, {**_lease(job, now), "new_until": until}):
+        raise _lost(job)
+    return replace(job, until=until)
+
+
+def check(job: Job, now: int) -> Steps[None]:
+    """Raise LeaseLost where the job is not held any more; nobody else takes it until this transaction ends."""
+    if not (yield _CHECK, _lease(job, now)):
         raise _lost(job)
 
 

@@ -15,6 +15,7 @@ from threadkeep.storage.statement import Statement, Steps
 from threadkeep.storage.tables import (
     event_lookup_keys,
     events,
+    extractions,
     idempotency_keys,
     jobs,
     participants,
@@ -89,7 +90,8 @@ _REMOVE_EVENT = Statement(delete(events).where(*_of_session(events), events.c.se
 _MANY = [_batch(events.c.seq, event_lookup_keys.c.seq), _batch(runs.c.run_id)]
 # The session itself last: while it is there, it is found again.
 _FEW = [
-    Statement(delete(table).where(*_of_session(table))) for table in (participants, session_counters, jobs, sessions)
+    Statement(delete(table).where(*_of_session(table)))
+    for table in (participants, session_counters, jobs, extractions, sessions)
 ]
 
 

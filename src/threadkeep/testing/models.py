@@ -35,3 +35,22 @@ class ScriptedModel:
                 raise answer
             return answer(messages) if callable(answer) else answer
         raise ModelFailed(f"No answer is scripted for request {len(self.asked)}")
+
+
+class OneModel:
+    """The same model for every space; None: there is no model."""
+
+    def __init__(self, model: ScriptedModel | None) -> None:
+        self.model = model
+
+    @property
+    def can_extract(self) -> bool:
+        """Whether there is a model."""
+        return self.model is not None
+
+    async def chat(self, model_name: str | None, base_url: str | None) -> ScriptedModel | None:
+        """The model."""
+        return self.model
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,4 +1,4 @@
-"""One worker: looks for due jobs about every second, runs a few at a time, and stops when it is asked to.
+"""A worker: looks for due jobs about every second, runs a few at a time, and stops when it is asked to.
 
 A job is claimed under a lease, run by the handler of its kind, and finished by that handler in the transaction that
 does the work. So a worker that dies at any point leaves either nothing done and a lease that runs out, or everything.
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from threadkeep import clock
-from threadkeep.domain.job import EMBEDDING, LIFECYCLE, PURGE, Job
+from threadkeep.domain.job import EMBEDDING, EXTRACTION, LIFECYCLE, PURGE, Job
 from threadkeep.errors import LeaseLost, ThreadkeepError, Unavailable
 from threadkeep.services.container import Container
 from threadkeep.services.jobs import Jobs
@@ -37,17 +37,40 @@ class Runner:
     """A worker with a name of its own, and a handler for each kind of job that it takes."""
 
     def __init__(
-        self, jobs: Jobs, handlers: Mapping[str, Handler], *, name: str | None = None, prepare: Prepare | None = None
+        self,
+        jobs: Jobs,
+        handlers: Mapping[str, Handler],
+        *,
+        name: str | None = None,
+        prepare: Prepare | None = None,
+        claimed: int = _CLAIMED,
+        at_once: int = _AT_ONCE,
+        is_cut_short: bool = False,
     ) -> None:
-        """`prepare` sees, before anything else is done, to jobs that are to be there."""
+        """`prepare` sees, before anything else is done, to jobs that are to be there.
+
+        At most `claimed` jobs are held, of which `at_once` run. With `is_cut_short` a job that runs when the worker is
+        to stop is given back in the middle: for jobs that wait for somebody else, and lose little by it.
+        """
         self._jobs = jobs
         self._handlers = handlers
         self._prepare = prepare
+        self._claimed = claimed
+        self._free = asyncio.Semaphore(at_once)
+        self._is_cut_short = is_cut_short
+        self._open: set[asyncio.Task[None]] = set()
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until `stop` is called; what has begun by then is finished."""
+        """Work until `stop` is called; what has begun by then is finished, or given back."""
+        try:
+            await self._run_until_stopped()
+        finally:
+            await asyncio.gather(*self._open)
+
+    async def _run_until_stopped(self) -> None:
         failures = 0
         is_prepared = False
         while not self._stopping.is_set():
@@ -57,7 +80,7 @@ class Runner:
                     if self._prepare is not None:
                         await self._prepare(clock.now())
                     is_prepared = True
-                found = await self.run_due(clock.now())
+                found = len(await self._start_due(clock.now()))
                 failures = 0
             except Exception as error:
                 found = 0
@@ -65,25 +88,48 @@ class Runner:
                 self._tell("could not look for jobs", error)
             if not found:
                 await self._pause(min(random.uniform(*_POLL_SECONDS) * 2**failures, _LONGEST_WAIT))
+            elif len(self._open) == self._claimed:
+                self._wake.clear()
+                await self._wake.wait()
 
     def stop(self) -> None:
         """Begin nothing new."""
         self._stopping.set()
+        self._wake.set()
+        if self._is_cut_short:
+            for task in self._open:
+                task.cancel()
 
     async def run_due(self, now: int) -> int:
         """Claim jobs that are due and run them, those of a kind that is named first before the others.
 
         Returns how many were claimed. Raises Unavailable.
         """
-        claimed = await self._jobs.claim(self.name, self._handlers, now, limit=_CLAIMED)
-        free = asyncio.Semaphore(_AT_ONCE)
+        started = await self._start_due(now)
+        await asyncio.gather(*started)
+        return len(started)
 
-        async def run_in_turn(job: Job) -> None:
-            async with free:
+    async def _start_due(self, now: int) -> list[asyncio.Task[None]]:
+        room = self._claimed - len(self._open)
+        claimed = await self._jobs.claim(self.name, self._handlers, now, limit=room) if room else []
+        started = [asyncio.create_task(self._run_in_turn(job, now)) for job in claimed]
+        for task in started:
+            self._open.add(task)
+            task.add_done_callback(self._close)
+        return started
+
+    def _close(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        self._wake.set()
+
+    async def _run_in_turn(self, job: Job, now: int) -> None:
+        try:
+            async with self._free:
                 await self._run(job, now)
-
-        await asyncio.gather(*map(run_in_turn, claimed))
-        return len(claimed)
+        except asyncio.CancelledError:
+            if not (self._is_cut_short and self._stopping.is_set()):
+                raise
+            await self._give_back(job, now, None)
 
     async def _run(self, job: Job, now: int) -> None:
         try:
@@ -99,9 +145,9 @@ class Runner:
             self._tell(f"failed at a {job.kind} job, attempt {job.attempts}, session {job.session_id}", error)
             await self._give_back(job, now, error)
 
-    async def _give_back(self, job: Job, now: int, error: Exception) -> None:
+    async def _give_back(self, job: Job, now: int, error: Exception | None) -> None:
         try:
-            await self._jobs.give_back(job, now, error=type(error).__name__)
+            await self._jobs.give_back(job, now, error=None if error is None else type(error).__name__)
         except ThreadkeepError as failure:
             self._tell("left a job to whoever finds its lease run out", failure)
 
@@ -126,13 +172,26 @@ def runner_of(container: Container, *, name: str | None = None) -> Runner:
     return Runner(container.jobs, handlers, name=name, prepare=container.embedding.prepare)
 
 
+def model_runner_of(container: Container, *, name: str | None = None) -> Runner:
+    """A worker for jobs that wait for a language model, apart from the others: a model may take a minute to answer."""
+    handlers: dict[str, Handler] = {}
+    if container.models.can_extract:
+        handlers[EXTRACTION] = container.extractions.run
+    slots = container.settings.llm_at_once
+    return Runner(container.jobs, handlers, name=name, claimed=slots, at_once=slots, is_cut_short=True)
+
+
 @asynccontextmanager
 async def working(container: Container) -> AsyncIterator[Runner]:
-    """A worker beside whatever else the process does; it has stopped when the context ends."""
+    """Workers beside whatever else the process does; they have stopped when the context ends."""
     runner = runner_of(container)
-    task = asyncio.create_task(runner.run(), name="threadkeep-worker")
+    runners = [runner]
+    if container.models.can_extract:
+        runners.append(model_runner_of(container, name=f"{runner.name}:models"))
+    tasks = [asyncio.create_task(each.run(), name="threadkeep-worker") for each in runners]
     try:
         yield runner
     finally:
-        runner.stop()
-        await task
+        for each in runners:
+            each.stop()
+        await asyncio.gather(*tasks)
