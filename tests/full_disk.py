@@ -1,0 +1,28 @@
+"""A disk that is full: SQLite's own limit on the pages of a file, set on the connection that writes."""
+
+from typing import Any
+
+from sqlalchemy import text
+
+from threadkeep.services.container import Container
+from threadkeep.storage.statement import Statement, Steps
+
+_PLENTY = 1_073_741_823
+
+
+async def fill_disk(container: Container) -> None:
+    """From now on the file does not grow, and what needs another page fails with "database or disk is full"."""
+    await _allow(container, 1)
+
+
+async def free_disk(container: Container) -> None:
+    """There is room again."""
+    await _allow(container, _PLENTY)
+
+
+async def _allow(container: Container, pages: int) -> None:
+    def steps() -> Steps[Any]:
+        # SQLite takes no fewer than the file has.
+        return (yield Statement(text(f"PRAGMA max_page_count = {pages}")), {})
+
+    await container.database.write(steps)
