@@ -22,10 +22,18 @@ class ScriptedModel:
         self.name = name
         self.answers = list(answers)
         self.asked: list[Sequence[ChatMessage]] = []
+        self._called = asyncio.Event()
+
+    async def until_asked(self, times: int = 1) -> None:
+        """Wait until the model was asked so often."""
+        while len(self.asked) < times:
+            self._called.clear()
+            await self._called.wait()
 
     async def complete(self, messages: Sequence[ChatMessage], schema: JsonSchema) -> Json:
         """The next answer."""
         self.asked.append(messages)
+        self._called.set()
         while self.answers:
             answer = self.answers.pop(0)
             if isinstance(answer, asyncio.Event):
