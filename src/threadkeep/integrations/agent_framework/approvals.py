@@ -23,14 +23,14 @@ def restore_pending(session: AgentSession, history: Iterable[Message], inputs: S
     if isinstance(state, dict) and state.get(_PENDING):
         return
     answered = answered_approvals(inputs)
-    pending: list[dict[str, Any]] = [
-        content.to_dict()
+    pending: dict[str | None, dict[str, Any]] = {
+        content.id: content.to_dict()
         for message in history
         for content in message.contents
         if content.type == "function_approval_request" and content.id in answered
-    ]
+    }
     if pending:
-        session.state[_STATE] = {**(state if isinstance(state, dict) else {}), _PENDING: pending}
+        session.state[_STATE] = {**(state if isinstance(state, dict) else {}), _PENDING: [*pending.values()]}
 
 
 def answered_approvals(inputs: Iterable[Message]) -> set[str | None]:

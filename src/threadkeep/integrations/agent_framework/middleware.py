@@ -67,6 +67,7 @@ class ChatHistoryPersistingMiddleware(ChatMiddleware):
         if session is None or isinstance(session, RecordedSession):
             await call_next()
             return
+        self.provider.note_call(session)
         call = _ServiceCall(self, session, self.record_for(session))
         await call.begin(context)
         try:
@@ -144,6 +145,8 @@ class _ServiceCall:
             updates: list[ChatResponseUpdate] = []
             try:
                 async for update in stream:
+                    if self._prefers_history():
+                        update.conversation_id = None
                     updates.append(copy.copy(update))
                     yield update
                 response = await stream.get_final_response()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from agent_framework import (
     AgentSession,
@@ -105,6 +105,8 @@ class ThreadkeepHistoryProvider(HistoryProvider):
         self._chats = Chats(chats, messages, "" if space is None else space.id)
         self._given_up: WeakKeyDictionary[AgentSession, list[Write]] = WeakKeyDictionary()
         self._records: WeakKeyDictionary[AgentSession, RunRecord] = WeakKeyDictionary()
+        # Sessions whose run has come to its middleware: none does where another one answers in the model's place.
+        self._called: WeakSet[AgentSession] = WeakSet()
 
     def create_session(self, thread_id: str, *, user_id: UUID | None = None) -> AgentSession:
         """A session for a thread.
@@ -181,6 +183,7 @@ class ThreadkeepHistoryProvider(HistoryProvider):
             return
         if persistence_of(agent) is not Persistence.INJECTED:
             self._records.pop(session, None)
+        self._called.discard(session)
         options = {**getattr(agent, "default_options", {}), **context.options}
         why = conversation.service_conversation(session, options, getattr(agent, "client", None))
         if why is not None and not self._prefers_history(why):
@@ -206,7 +209,11 @@ class ThreadkeepHistoryProvider(HistoryProvider):
             DRMemoryServiceError: as for every call.
         """
         persistence = persistence_of(agent)
-        if isinstance(session, RecordedSession) or persistence in (Persistence.INJECTED, Persistence.CALLERS_OWN):
+        was_called = session in self._called
+        self._called.discard(session)
+        if isinstance(session, RecordedSession) or persistence is Persistence.CALLERS_OWN:
+            return
+        if persistence is Persistence.INJECTED and was_called:
             return
         record = self._records.pop(session, None)
         if record is None:
@@ -216,6 +223,10 @@ class ThreadkeepHistoryProvider(HistoryProvider):
         await self.commit(session, record, response.messages if response is not None else ())
 
     # What the middleware asks for
+
+    def note_call(self, session: AgentSession) -> None:
+        """Note that the middleware has a service call of the session's run."""
+        self._called.add(session)
 
     def record_of(self, session: AgentSession, author: str = "") -> RunRecord:
         """A new record for a run on a session."""

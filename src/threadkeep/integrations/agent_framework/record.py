@@ -76,6 +76,10 @@ class RunRecord:
             is_input: whether an unmarked message is part of the conversation, not a provider's context.
         """
         self._learn(messages)
+        for message in messages:
+            # Whoever stands further out may have put a response together a second time.
+            if self._began and message.role == "assistant":
+                self._recognise(message)
         candidates = [message for message in messages if not is_stored(message, self._chat) and is_input(message)]
         if self._began:
             return candidates
@@ -134,19 +138,23 @@ class RunRecord:
         changes: list[Write] = []
         for message in messages:
             changes += self._waiting(message)
-            if is_stored(message, self._chat):
-                continue
-            calls = {content.call_id or "" for content in message.contents if content.type == "function_call"}
-            results = [content.call_id or "" for content in message.contents if content.type == "function_result"]
-            said = self._has_said(message)
-            if said is not None:
-                message.additional_properties.update(said.additional_properties)
-            elif calls and calls <= self._rows_of_calls.keys():
-                uuid = self._rows_of_calls[next(iter(calls))]
-                mark_stored(message, self._chat, uuid, {call: self._calls[call] for call in calls})
-            elif results and all(self._calls.get(call) in self._answered for call in results):
-                mark_stored(message, self._chat, None, {})
+            self._recognise(message)
         return changes
+
+    def _recognise(self, message: Message) -> None:
+        """Mark a message that says what was said in this run."""
+        if is_stored(message, self._chat):
+            return
+        calls = {content.call_id or "" for content in message.contents if content.type == "function_call"}
+        results = [content.call_id or "" for content in message.contents if content.type == "function_result"]
+        said = self._has_said(message)
+        if said is not None:
+            message.additional_properties.update(said.additional_properties)
+        elif calls and calls <= self._rows_of_calls.keys():
+            uuid = self._rows_of_calls[next(iter(calls))]
+            mark_stored(message, self._chat, uuid, {call: self._calls[call] for call in calls})
+        elif results and all(self._calls.get(call) in self._answered for call in results):
+            mark_stored(message, self._chat, None, {})
 
     def _has_said(self, message: Message) -> Message | None:
         return next((each for each in self._said if same_message(each, message)), None)
@@ -215,7 +223,9 @@ class RunRecord:
             if uuid is not None and uuid not in self._answered:
                 changes.append(RowChange(uuid, FrameworkToolCallUpdate(awaiting=True)))
                 requests.append(call.call_id or "")
-        rows = {self._rows_of_calls[call_id] for call_id in requests if call_id in self._rows_of_calls}
+        # A request in a message of its own has a row of its own.
+        made = {content.call_id for content in message.contents if content.type == "function_call"}
+        rows = {self._rows_of_calls[each] for each in requests if each in made and each in self._rows_of_calls}
         if rows:
             update = FrameworkMessageUpdate(agent_framework=pending_form(message))
             changes += [RowChange(row, update) for row in rows]
