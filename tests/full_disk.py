@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from threadkeep.errors import Unavailable
 from threadkeep.services.container import Container
 from threadkeep.storage.statement import Statement, Steps
 
@@ -17,7 +18,13 @@ async def fill_disk(container: Container) -> None:
 
 async def free_disk(container: Container) -> None:
     """There is room again."""
-    await _allow(container, _PLENTY)
+    while True:
+        try:
+            await _allow(container, _PLENTY)
+        except Unavailable:
+            # It shared its transaction with something that did not fit.
+            continue
+        return
 
 
 async def _allow(container: Container, pages: int) -> None:

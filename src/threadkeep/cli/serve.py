@@ -39,6 +39,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
 @model_settings
 @setting("run_lease", type=click.IntRange(min=1))
+@setting("run_bytes", type=click.IntRange(min=1))
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""
     settings = Settings(**options)

@@ -120,6 +120,7 @@ class Runs:
         self._source = source
         self._owner = new_id()
         self._lease_seconds = container.settings.run_lease
+        self._run_bytes = container.settings.run_bytes
         self._active: dict[tuple[str, str, str], ActiveRun] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -138,6 +139,13 @@ class Runs:
             active.stop(_SHUT_DOWN)
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=STOP_SECONDS)
+        if self._active:
+            _log.error(
+                "the records of %d runs are not stored after %s s: %s; what is missing of them is lost",
+                len(self._active),
+                STOP_SECONDS,
+                ", ".join(active.row.run_id for active in self._active.values()),
+            )
         for task in [*self._tasks]:
             task.cancel()
             await asyncio.wait([task])
@@ -182,7 +190,14 @@ class Runs:
         except RunActive as error:
             raise RunActive(body.thread_id, error.run_id) from None
         manager = StreamPersistenceManager(
-            lambda: AGUIStorageAgent(agent.name, history.user_uuid, history.chats, history.messages, agent)
+            lambda: AGUIStorageAgent(
+                agent.name,
+                history.user_uuid,
+                history.chats,
+                history.messages,
+                agent,
+                max_pending_bytes=self._run_bytes,
+            )
         )
         active = ActiveRun(row, await manager.run(given))
         self._active[history.space_id, body.thread_id, body.run_id] = active
