@@ -3,102 +3,30 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.passing_time import At, is_there, load_case, seconds_from_now, work_at
+from tests.passing_time import is_there, load_case, seconds_from_now, work_at
+from tests.services.stage import KEEP, Stage, decided, found, on_stage
 from threadkeep import clock
-from threadkeep.domain import extraction, memory_filter, recalled
-from threadkeep.domain.event import EventDraft
-from threadkeep.domain.extraction import Extraction
+from threadkeep.domain import extraction, recalled
 from threadkeep.domain.job import EXTRACTION
 from threadkeep.domain.lifecycle import Strategy
-from threadkeep.domain.memory import Memory, MemoryScope, MemorySource
-from threadkeep.domain.session import SessionDraft
+from threadkeep.domain.memory import MemoryScope, MemorySource
 from threadkeep.domain.space import SpaceDraft
 from threadkeep.errors import AddressRefused, LeaseLost, ModelFailed, NotFound
+from threadkeep.services.attempts import NO_MODEL
 from threadkeep.services.container import Container
-from threadkeep.services.extraction import NO_MODEL, Extractions
+from threadkeep.services.extraction import Extractions
 from threadkeep.services.jobs import LEASE_SECONDS
 from threadkeep.settings import Settings
 from threadkeep.testing.models import Answer, OneModel, ScriptedModel
 from threadkeep.workers.runner import Runner, model_runner_of
 
-KEEP = Strategy("soft_delete", "ttl", 10**7)
 TEA = {"memories": [{"text": "Likes tea", "sources": [1], "categories": ["food"]}]}
 CATS = {"memories": [{"text": "Has two cats", "sources": [2], "categories": []}]}
 """Where the line before was read already, and is there as context."""
-
-
-def found(*texts: str) -> dict[str, Any]:
-    """An answer with facts, each of the line of the same place."""
-    return {"memories": [{"text": text, "sources": [place], "categories": []} for place, text in enumerate(texts, 1)]}
-
-
-def decided(*decisions: tuple[str, int | None]) -> dict[str, Any]:
-    return {
-        "decisions": [
-            {"fact": place, "action": action, "memory": memory} for place, (action, memory) in enumerate(decisions, 1)
-        ]
-    }
-
-
-class Stage:
-    """A space, a model and a worker."""
-
-    def __init__(self, container: Container, at: At, model: ScriptedModel) -> None:
-        self.container = container
-        self.at = at
-        self.model = model
-
-    async def session(self, *strategies: Strategy, people: Sequence[str] = ("ann", "bob")) -> str:
-        draft = SessionDraft(tuple(people), strategies=strategies or (KEEP,))
-        return (await self.container.sessions.create(*self.at, draft)).id
-
-    async def say(self, session: str, *said: str, type: str = "message") -> None:
-        """`"ann: I like tea"`, or `"- Do you?"` for an agent."""
-        drafts = []
-        for text in said:
-            person, _, words = text.partition(": ")
-            is_agent = text.startswith("- ")
-            content = text[2:] if is_agent else words
-            emitter = ("agent", None) if is_agent else ("user", person)
-            drafts.append(EventDraft(json.dumps({"content": content}), content, type, *emitter))
-        await self.container.events.append(*self.at, session, drafts)
-
-    async def extract(self, session: str, *answers: Answer, **options: Any) -> Extraction:
-        """Ask for it, and let a worker do it."""
-        self.model.answers += answers
-        await self.container.extractions.request(*self.at, session, **options)
-        await self.work()
-        return await self.state(session)
-
-    async def work(self, now: int | None = None) -> int:
-        return await model_runner_of(self.container, name="w").run_due(clock.now() if now is None else now)
-
-    async def state(self, session: str) -> Extraction:
-        return await self.container.extractions.state(*self.at, session)
-
-    async def memories(self, **scope: str) -> list[Memory]:
-        memories, _ = await self.container.memories.page(*self.at, memory_filter.parse(scope))
-        return list(reversed(memories))
-
-    async def texts(self, **scope: str) -> list[str]:
-        return [memory.text for memory in await self.memories(**scope)]
-
-
-@asynccontextmanager
-async def on_stage(database: str, model: ScriptedModel | None = None, **settings: Any) -> AsyncIterator[Stage]:
-    model = model or ScriptedModel()
-    container = await Container.open(Settings(database=database, **settings), models=OneModel(model))
-    try:
-        alice = await container.tokens.local_principal("alice")
-        space = await container.spaces.create(alice, SpaceDraft(custom_instructions="Mind the food."))
-        yield Stage(container, (alice, space.id), model)
-    finally:
-        await container.close()
 
 
 @pytest.fixture

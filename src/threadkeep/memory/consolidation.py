@@ -34,8 +34,6 @@ class Keeping:
     """Where the facts come from; None where from no session."""
     metadata: str | None = None
     expiration_date: str | None = None
-    attributed_to: str | None = None
-    """Who said it, where that is not the person of the fact."""
 
 
 def is_same(one: str, other: str) -> bool:
@@ -86,7 +84,7 @@ def decide(
         memory = None if decision.known is None else known[decision.known]
         if memory is not None and decision.action == "same":
             continue
-        if memory is None or decision.action == "new" or memory.id in touched or not _may_touch(fact, memory, keeping):
+        if memory is None or decision.action == "new" or memory.id in touched or not _may_touch(fact, memory):
             changes.append(_added(fact, keeping))
             continue
         touched.add(memory.id)
@@ -94,9 +92,9 @@ def decide(
     return changes
 
 
-def _may_touch(fact: Fact, memory: Memory, keeping: Keeping) -> bool:
+def _may_touch(fact: Fact, memory: Memory) -> bool:
     """Whether the memory is nobody's in particular, or of the person who said the fact."""
-    return memory.attributed_to in (None, keeping.attributed_to or fact.person)
+    return memory.attributed_to in (None, fact.person)
 
 
 def _added(fact: Fact, keeping: Keeping) -> MemoryChange:
@@ -104,7 +102,7 @@ def _added(fact: Fact, keeping: Keeping) -> MemoryChange:
         "ADD",
         text=fact.text,
         sources=_sources(fact, keeping),
-        attributed_to=keeping.attributed_to or fact.person,
+        attributed_to=fact.person,
         categories=fact.categories,
         metadata=keeping.metadata,
         expiration_date=keeping.expiration_date,
@@ -119,7 +117,7 @@ def _changed(fact: Fact, memory: Memory, keeping: Keeping, *, deletes: bool) -> 
         text=None if deletes else fact.text,
         old_text=memory.text,
         sources=_sources(fact, keeping),
-        attributed_to=keeping.attributed_to or fact.person,
+        attributed_to=fact.person,
         categories=fact.categories or None,
     )
 

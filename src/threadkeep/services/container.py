@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 from threadkeep.memory.endpoints import Endpoints
 from threadkeep.memory.ports import Embedder
 from threadkeep.services.additions import Additions
+from threadkeep.services.attempts import Models
 from threadkeep.services.embedding import Embedding
 from threadkeep.services.erasure import Erasure
 from threadkeep.services.events import Events
-from threadkeep.services.extraction import Extractions, Models
+from threadkeep.services.extraction import Extractions
 from threadkeep.services.health import Health
+from threadkeep.services.inference import Inference
 from threadkeep.services.jobs import Jobs
 from threadkeep.services.lifecycle import Lifecycle
 from threadkeep.services.memories import Memories
@@ -55,6 +57,7 @@ class Container:
     embedding: Embedding
     models: Models
     extractions: Extractions
+    inference: Inference
     health: Health
     rates: Rates
     access_log: AccessLog | None = None
@@ -107,6 +110,7 @@ class Container:
             embedding,
             models,
             Extractions(database, jobs, memories.candidates, models, attempts=settings.llm_attempts),
+            Inference(database, jobs, memories.candidates, models, attempts=settings.llm_attempts),
             Health(database),
             Rates(settings.rate_limit),
             access_log,

@@ -5,11 +5,9 @@ read and how the extraction stands are then written together, under the lease of
 woke up too late, has done all of a part or nothing of it, and each event is read once.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -19,40 +17,22 @@ from threadkeep.domain.extraction import Extraction
 from threadkeep.domain.job import Job
 from threadkeep.domain.memory import MemoryScope
 from threadkeep.domain.principal import Principal
-from threadkeep.errors import LeaseLost, ModelFailed, NotFound, Unavailable
 from threadkeep.memory.consolidation import Keeping
 from threadkeep.memory.extraction import Wishes
 from threadkeep.memory.ports import ChatModel
 from threadkeep.memory.transcript import Line, as_context, parts, read_event, tokens_of
+from threadkeep.services.attempts import NO_MODEL, Attempts, Models
 from threadkeep.services.consolidating import Candidates, Consolidating
 from threadkeep.services.jobs import Held, Jobs
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import extractions, jobs, sessions
+from threadkeep.storage import extractions, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.extractions import Found, Plan, Settled
 from threadkeep.storage.statement import Steps
 
 PART_TOKENS = 6_000
 """Tokens of a transcript that one request holds."""
-NO_MODEL = "no language model is configured; the operator sets one by THREADKEEP_LLM_BASE_URL and THREADKEEP_LLM_MODEL"
 _EVENTS_AT_ONCE = 50
-_WAIT_FOR_MODEL = 60_000_000
-"""Microseconds until somebody looks again whether there is a model."""
-_log = logging.getLogger("threadkeep.memory")
-
-
-class Models(Protocol):
-    """Where models come from: `memory.endpoints`, or a script."""
-
-    @property
-    def can_extract(self) -> bool:
-        """Whether there is, or may be, a model for some space."""
-
-    async def chat(self, model_name: str | None, base_url: str | None) -> ChatModel | None:
-        """The model for a space that says this of it; None where there is none. Raises ModelFailed."""
-
-    async def close(self) -> None:
-        """Let go of all connections."""
 
 
 class _Options(msgspec.Struct, rename="camel"):
@@ -76,11 +56,19 @@ class Extractions:
         part_tokens: int = PART_TOKENS,
     ) -> None:
         self._database = database
-        self._jobs = jobs
         self._models = models
-        self._attempts = attempts
         self._part_tokens = part_tokens
         self._consolidating = Consolidating(candidates)
+        self._attempting = Attempts(
+            database,
+            jobs,
+            models,
+            attempts,
+            plan=extractions.plan,
+            begin=extractions.begin,
+            work=self._extract,
+            fail=extractions.fail,
+        )
 
     async def request(
         self, principal: Principal, space_id: str, session_id: str, opts: str = "{}", *, soft_delete: bool = False
@@ -107,30 +95,7 @@ class Extractions:
 
     async def run(self, job: Job, now: int) -> None:
         """Carry out the extraction of a session as far as it can be, and let go of the job. Raises LeaseLost."""
-        async with self._jobs.held(job, now) as held:
-            plan = await self._database.read(lambda: extractions.plan(job.space_id, job.session_id))
-            if plan is None:
-                await held.write(jobs.remove)
-                return
-            await held.write(extractions.begin)
-            try:
-                model = await self._models.chat(plan.llm_model_name, plan.llm_base_url)
-                if model is None:
-                    retry_at = held.now() + _WAIT_FOR_MODEL
-                    await held.write(lambda job, at: extractions.fail(job, NO_MODEL, retry_at, at, counts=False))
-                    return
-                await self._extract(held, plan, model)
-            except (LeaseLost, Unavailable):
-                raise
-            except NotFound:
-                # The space was deleted meanwhile.
-                await held.write(jobs.remove)
-            except ModelFailed as error:
-                await self._fail(held, plan, str(error), error.retry_after, is_final=error.is_final)
-            except Exception as error:
-                # The text of a foreign error may hold what somebody said.
-                _log.exception("an extraction failed, session %s", job.session_id)
-                await self._fail(held, plan, f"{type(error).__name__} inside the server; see its log", None)
+        await self._attempting.run(job, now)
 
     async def _extract(self, held: Held, plan: Plan, model: ChatModel) -> None:
         place = (held.job.space_id, held.job.session_id)
@@ -173,15 +138,6 @@ class Extractions:
         facts = await self._consolidating.find(model, parts(lines, self._part_tokens), wishes)
         scopes = {fact.person: MemoryScope(user_id=fact.person, agent_id=options.agent_id or None) for fact in facts}
         return await self._consolidating.changes(model, space_id, facts, scopes, keeping)
-
-    async def _fail(
-        self, held: Held, plan: Plan, error: str, retry_after: float | None, *, is_final: bool = False
-    ) -> None:
-        known = await self._database.read(lambda: extractions.get(held.job.space_id, held.job.session_id))
-        attempts = self._attempts if is_final else known.attempts + 1
-        retry_at = extraction.retry_at(attempts, self._attempts, retry_after, held.now())
-        _log.warning("an extraction failed, session %s, attempt %d: %s", held.job.session_id, known.attempts + 1, error)
-        await held.write(lambda job, at: extractions.fail(job, error, retry_at, at))
 
     def _shown(self, stands: Extraction | None, session_id: str) -> Extraction:
         if stands is None:

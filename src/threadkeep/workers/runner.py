@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from threadkeep import clock
-from threadkeep.domain.job import EMBEDDING, EXTRACTION, LIFECYCLE, PURGE, Job
+from threadkeep.domain.job import ADDITION, EMBEDDING, EXTRACTION, LIFECYCLE, PURGE, Job
 from threadkeep.errors import LeaseLost, ThreadkeepError, Unavailable
 from threadkeep.services.container import Container
 from threadkeep.services.jobs import Jobs
@@ -176,6 +176,8 @@ def model_runner_of(container: Container, *, name: str | None = None) -> Runner:
     """A worker for jobs that wait for a language model, apart from the others: a model may take a minute to answer."""
     handlers: dict[str, Handler] = {}
     if container.models.can_extract:
+        # Somebody may be waiting for what they added; nobody waits for a session that has ended.
+        handlers[ADDITION] = container.inference.run
         handlers[EXTRACTION] = container.extractions.run
     slots = container.settings.llm_at_once
     return Runner(container.jobs, handlers, name=name, claimed=slots, at_once=slots, is_cut_short=True)
