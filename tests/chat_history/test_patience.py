@@ -3,7 +3,7 @@
 import pytest
 
 from threadkeep import errors
-from threadkeep.chat_history.ag_ui.patience import Backoff, Verdict, verdict_on
+from threadkeep.chat_history.ag_ui.patience import Backoff, Patience, Verdict, verdict_on
 from threadkeep.persistence import (
     DRMemoryConflictError,
     DRMemoryNotFoundError,
@@ -62,3 +62,10 @@ def test_a_store_that_names_a_time_is_not_asked_before_it() -> None:
     assert pause == pytest.approx(30.05)
     assert backoff.not_before == pytest.approx(1_030.05)
     assert backoff.failed(OSError(), 1_030.0) == pytest.approx(0.1)
+
+
+def test_the_times_are_those_of_the_documentation() -> None:
+    """`docs/chat-history.md` says them in words."""
+    times = Patience()
+    assert (times.first_delay, times.longest_delay, times.settle) == (0.1, 5.0, 5.0)
+    assert (times.final, times.note) == (10 * 60.0, 24 * 60 * 60.0)

@@ -9,10 +9,11 @@ except ImportError as error:
 
 from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
 from threadkeep.chat_history.ag_ui.inputs import InputRules
+from threadkeep.chat_history.ag_ui.patience import Patience
 from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent
-from threadkeep.chat_history.ag_ui.wire import WireEvent, WireInput
+from threadkeep.chat_history.ag_ui.wire import WireEvent, WireInput, event_fields, event_type
 from threadkeep.chat_history.chat_records import ChatEvent, ChatEventCreate, ChatState
 from threadkeep.chat_history.chats import ChatRepository
 from threadkeep.chat_history.constants import (
@@ -95,6 +96,7 @@ __all__ = [
     "MessageToolCallCreate",
     "MessageToolCallUpdate",
     "MessageUpdate",
+    "Patience",
     "Reasoning",
     "Role",
     "RunHandle",
@@ -108,6 +110,8 @@ __all__ = [
     "app_str",
     "chat_deduplication_key",
     "emitter_for_role",
+    "event_fields",
+    "event_type",
     "locator_key",
     "normalize_participant_id",
     "participant_id",
