@@ -1,12 +1,15 @@
 """Merging a snapshot of the conversation into what the stream brought."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.chat_history.folded import fold, row, rows
 from tests.chat_history.scripts import called, result, run_of, said, thought
-from threadkeep.chat_history.ag_ui.snapshot import Known
+from threadkeep.chat_history import Role
+from threadkeep.chat_history.ag_ui.records import Call, Row
+from threadkeep.chat_history.ag_ui.snapshot import Known, Question
 
 USER = {"id": "u1", "role": "user", "content": "hi"}
 
@@ -76,6 +79,44 @@ def test_what_is_stored_already_is_not_added_under_its_id_or_its_text() -> None:
         assistant("m1", "Now"),
     )
     assert rows(fold(run_of(echo), known=known)) == [row("m1", "Now")]
+
+
+def echo_of_two_turns(*answers: dict[str, Any], question: str = "u2") -> dict[str, Any]:
+    asked = {"id": question, "role": "user", "content": "again"}
+    return snapshot(USER, assistant("m0", "Done"), asked, *answers)
+
+
+AGAIN = Known(
+    frozenset({"m0", "default"}),
+    frozenset({"Done", "Let me"}),
+    Question(frozenset({"u2"}), "again", 2),
+    Known(frozenset({"m1"}), frozenset({"Let me"})),
+)
+
+
+@pytest.mark.parametrize("question", ["u2", "db-u2"])
+def test_the_same_words_and_ids_as_in_an_earlier_turn_are_new_in_this_one(question: str) -> None:
+    said_again = echo_of_two_turns(
+        assistant("db-1", "Let me"), assistant("m1", "edited"), assistant("default", "Done"), question=question
+    )
+    assert rows(fold(run_of(said_again), known=AGAIN)) == [row("default", "Done")]
+
+
+def test_a_snapshot_that_ends_with_an_earlier_question_brings_nothing_of_that_turn() -> None:
+    earlier = snapshot(USER, assistant("db-0", "Done"), assistant("default", "Bye"))
+    assert rows(fold(run_of(earlier), known=AGAIN)) == []
+
+
+@pytest.mark.parametrize("text", ["Completed f", "f was interrupted before it gave a result", "f gave no result"])
+def test_what_a_replay_put_in_place_of_a_result_is_no_result(text: str) -> None:
+    row = Row("m0", Role.ASSISTANT, datetime(2026, 11, 29, tzinfo=UTC))
+    call = Call("c0", "f", row.timestamp, row, sealed=True)
+    row.calls.append(call)
+    echo = {"id": "c0-result", "role": "tool", "toolCallId": "c0", "content": text}
+    fold(run_of(snapshot(USER, echo)), carried=[call])
+    assert (call.answered, call.content) == (False, "")
+    fold(run_of(snapshot(USER, {**echo, "content": "4C"})), carried=[call])
+    assert (call.answered, call.content) == (True, "4C")
 
 
 def test_a_reasoning_that_was_streamed_is_not_added_again() -> None:

@@ -200,7 +200,7 @@ def _result(call: AGUIToolCall, result: ExtendedBaseMessage | None) -> ExtendedB
         return CLASS_OF_ROLE[Role.TOOL](
             id=f"{call.id}-result",
             role=Role.TOOL.value,
-            content=f"{name} gave no result",
+            content=stand_in(name, None),
             tool_call_id=call.id,
             is_stand_in=True,
         )

@@ -3,10 +3,10 @@
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.models import ToolCall
 
-_NO_RESULT = {
-    MessageStatus.INTERRUPTED: "{name} was interrupted before it gave a result",
-    MessageStatus.ERRORED: "{name} failed before it gave a result",
-    MessageStatus.ACTIVE: "{name} has given no result yet",
+_NO_RESULT: dict[MessageStatus | None, str] = {
+    MessageStatus.INTERRUPTED: "was interrupted before it gave a result",
+    MessageStatus.ERRORED: "failed before it gave a result",
+    MessageStatus.ACTIVE: "has given no result yet",
 }
 
 
@@ -21,12 +21,15 @@ def completed(name: str) -> str:
     return f"Completed {name}"
 
 
-def stand_in(name: str, status: object) -> str:
+def stand_in(name: str, status: MessageStatus | None) -> str:
     """What a repaired replay says in place of a result that there is none of, by the status of the call."""
-    text = _NO_RESULT.get(status) if isinstance(status, MessageStatus) else None
-    return completed(name) if text is None else text.format(name=name)
+    return completed(name) if status == MessageStatus.COMPLETE else _text(status, name)
 
 
 def is_stand_in(text: str, name: str) -> bool:
     """Whether a result that comes back from outside is what a replay has made up."""
-    return text == completed(name) or text in (each.format(name=name) for each in _NO_RESULT.values())
+    return text == completed(name) or any(text == _text(status, name) for status in (None, *MessageStatus))
+
+
+def _text(status: MessageStatus | None, name: str) -> str:
+    return f"{name} {_NO_RESULT.get(status, 'gave no result')}"

@@ -13,7 +13,7 @@ from threadkeep.chat_history.ag_ui.inputs import LENIENT, Arrival, InputRules, r
 from threadkeep.chat_history.ag_ui.leftovers import Leftover, leftovers
 from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, mapping_of, plain, text_of
 from threadkeep.chat_history.ag_ui.records import Call, Row, Text
-from threadkeep.chat_history.ag_ui.snapshot import Known
+from threadkeep.chat_history.ag_ui.snapshot import Known, Question
 from threadkeep.chat_history.ag_ui.wire import message_fields
 from threadkeep.chat_history.branches import leading_to
 from threadkeep.chat_history.chat_names import name_of_chat
@@ -122,16 +122,16 @@ async def open_run(
     ]
     earlier = _changed(stored, changes)
     history = [*earlier, *created]
+    shown = [*leading_to(earlier, arrival.after), *created]
     carried = _carried(history)
     fold = Fold(
         now + len(users) * _TICK,
         client_tools=[text_of(message_fields(tool).get("name")) for tool in run_input.tools or ()],
         carried=[record for record in carried if isinstance(record, Call)],
-        known=_known(stored),
+        known=_known(stored, shown),
         state=getattr(run_input, "state", None),
     )
     live_runs.enter(chat.chat_uuid, run_input.run_id)
-    shown = [*leading_to(earlier, arrival.after), *created]
     follows = None if created else arrival.after
     return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried, follows)
 
@@ -238,15 +238,28 @@ def _carried(history: Sequence[Message]) -> dict[Row | Call, UUID]:
     return carried
 
 
-def _known(stored: Sequence[Message]) -> Known:
+def _known(stored: Sequence[Message], shown: Sequence[Message]) -> Known:
+    users = [place for place, message in enumerate(shown) if message.role == Role.USER]
+    if not users:
+        return Known(*_ids_and_texts(stored))
+    message = shown[users[-1]]
+    ids = frozenset(filter(None, (message.agui_id, str(message.message_uuid))))
+    # Another answer to it that was stored before is an echo too.
+    begin = next(
+        (place for place, each in enumerate(stored, 1) if each.message_uuid == message.message_uuid), len(stored)
+    )
+    since = Known(*_ids_and_texts(stored[begin:]))
+    return Known(*_ids_and_texts(stored), Question(ids, message.content, len(users)), since)
+
+
+def _ids_and_texts(messages: Sequence[Message]) -> tuple[frozenset[str], frozenset[str]]:
     ids: set[str] = set()
     texts: set[str] = set()
-    for message in stored:
+    for message in messages:
         if message.role != Role.USER:
             ids.update(filter(None, (message.agui_id, str(message.message_uuid))))
             texts.add(message.content)
         for step in message.reasonings:
             ids.update(filter(None, (step.agui_id, str(step.uuid))))
             texts.add(step.content)
-    return Known(frozenset(ids), frozenset(texts - {""}))
-
+    return frozenset(ids), frozenset(texts - {""})

@@ -10,14 +10,43 @@ from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, list_
 from threadkeep.chat_history.ag_ui.records import Row, merged
 from threadkeep.chat_history.ag_ui.turn import Turn
 from threadkeep.chat_history.constants import Role
+from threadkeep.chat_history.unanswered import is_stand_in
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was stored of the thread before this run: ids of everything, texts of assistant messages and reasonings."""
+    """What was stored of the thread before this run: ids of everything, texts of assistant messages and reasonings.
+
+    `question` is the last user message that the agent was given: its ids, its text, and how many it was given with
+    it; `since` is what of all this was stored behind that message.
+    """
 
     ids: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
+    question: "Question | None" = None
+    since: "Known | None" = None
+
+    def behind(self, users: Sequence[Mapping[str, Any]]) -> "Known":
+        """What may come again behind these user messages of a snapshot.
+
+        Agents use ids again and say the same words twice, so where the snapshot goes up to the present question, only
+        what was stored behind that is an echo.
+        """
+        if self.question is None or self.since is None or not users:
+            return self
+        last = users[-1]
+        is_it = identifier_of(last.get("id")) in self.question.ids
+        says_it = len(users) == self.question.number and text_and_parts(last.get("content"))[0] == self.question.text
+        return self.since if is_it or says_it else self
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A user message as an agent may give it back; it is the `number`-th that the agent was given."""
+
+    ids: frozenset[str]
+    text: str
+    number: int
 
 
 NOTHING_KNOWN = Known()
@@ -31,7 +60,9 @@ def merge(turn: Turn, messages: Sequence[Any], known: Known, activities: Activit
     when they store them; what matches nothing and was not stored before is a new row.
     """
     entries = [entry for entry in messages if isinstance(entry, Mapping)]
-    begin = 1 + max((at for at, entry in enumerate(entries) if entry.get("role") == "user"), default=-1)
+    users = [at for at, entry in enumerate(entries) if entry.get("role") == "user"]
+    begin = users[-1] + 1 if users else 0
+    known = known.behind([entries[at] for at in users])
     for position, entry in enumerate(entries):
         role = entry.get("role")
         if role == "tool":
@@ -86,9 +117,13 @@ def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
 
 def _merge_result(turn: Turn, entry: Mapping[str, Any]) -> None:
     call = turn.call_of(identifier_of(entry.get("toolCallId")))
-    if call is not None and not call.answered:
-        content, parts = text_and_parts(entry.get("content"))
-        turn.answer(call, content, identifier_of(entry.get("id")), error_of(entry.get("error")), parts)
+    if call is None or call.answered:
+        return
+    content, parts = text_and_parts(entry.get("content"))
+    if call.sealed and is_stand_in(content, call.name):
+        # The agent was given it in place of a result, and shows it as one.
+        return
+    turn.answer(call, content, identifier_of(entry.get("id")), error_of(entry.get("error")), parts)
 
 
 def _merge_reasoning(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
