@@ -14,6 +14,7 @@
     │   ├── SessionVersionMismatch       the session has changed since it was read
     │   ├── StrategyClosed               the lifecycle strategy has run; names its type
     │   └── RunActive                    the thread already has a run; carries its id
+    ├── NotOffered                       a known call of a public client that is not served here
     ├── TooLarge                         the request is over the body limit
     ├── RateLimited                      too many requests; carries the seconds to wait
     ├── Unavailable                      the store gives no answer; trying again later may help
@@ -138,6 +139,10 @@ class RunActive(Conflict):
         super().__init__(f"Thread {thread_id!r} already has an active run: {run_id!r}")
         self.thread_id = thread_id
         self.run_id = run_id
+
+
+class NotOffered(ThreadkeepError):
+    """A call of a public client that is known here and not served; the message says what is."""
 
 
 class TooLarge(ThreadkeepError):

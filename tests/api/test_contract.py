@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from threadkeep import contract
-from threadkeep.api import schemas
+from threadkeep.api import mem0_answers, schemas
 from threadkeep.contract import events as wire_events
+from threadkeep.contract import mem0
 from threadkeep.contract import pages as wire_pages
 from threadkeep.contract import sessions as wire_sessions
 from threadkeep.contract import spaces as wire_spaces
@@ -67,6 +68,17 @@ def agent(body: Any) -> dict[str, Any]:
         (schemas.VersionOut, wire_version.Version),
         (schemas.PageOut, wire_pages.Page),
         (schemas.ItemsOut, wire_pages.Items),
+        (mem0_answers.MemoryOut, mem0.Memory),
+        (mem0_answers.MemorySourceOut, mem0.MemorySource),
+        (mem0_answers.FoundMemoryOut, mem0.FoundMemory),
+        (mem0_answers.ScoreBreakdownOut, mem0.ScoreBreakdown),
+        (mem0_answers.MemoryPageOut, mem0.MemoryPage),
+        (mem0_answers.FoundMemoriesOut, mem0.FoundMemories),
+        (mem0_answers.AddedMemoryOut, mem0.AddedMemory),
+        (mem0_answers.AddedOut, mem0.Added),
+        (mem0_answers.HistoryLineOut, mem0.HistoryLine),
+        (mem0_answers.EntityOut, mem0.Entity),
+        (mem0_answers.MemoryEventOut, mem0.MemoryEvent),
     ],
 )
 def test_what_is_parsed_has_the_keys_that_clients_know(struct: type[msgspec.Struct], typed: type) -> None:

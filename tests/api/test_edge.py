@@ -34,7 +34,8 @@ async def call(http: httpx.AsyncClient, method: str, path: str, ids: dict[str, s
         path = path.replace(f"{{{name}}}", value)
     body = None
     if method in ("POST", "PATCH"):
-        body = json.dumps(BODIES[next(pattern for m, pattern in PATHS if m == method and _fits(pattern, path))])
+        pattern = next(pattern for m, pattern in PATHS if m == method and _fits(pattern, path))
+        body = json.dumps(BODIES.get(pattern, {}))
     return await http.request(method, f"http://threadkeep.test{PREFIX}{path}", content=body, **options)
 
 

@@ -112,11 +112,20 @@ class Stage:
         drafts[-1] = {"body": {}, "emitter": {"type": "agent"}, "lookupKeys": [f"key of {self.session}\0"]}
         path = f"memory/{self.space}/sessions/{self.session}/events/batch/"
         assert self.send("POST", path, json={"events": drafts}).status_code == 201
+        self.set_memories()
+
+    def set_memories(self) -> None:
+        path = f"memory/{self.space}/v3/memories/add/"
+        more = {"infer": False, "metadata": {"n": 1.50}, "expiration_date": "2999-12-31", "agent_id": "a\0"}
+        kept = self.send("POST", path, json={"messages": [{"content": "likes tea"}], "user_id": "0", **more})
+        asked = self.send("POST", path, json={"messages": "likes tea", "user_id": "0"})
+        self.memory, self.event = kept.json()["results"][0]["id"], asked.json()["event_id"]
 
     def lead_inside(self, case: Case) -> None:
         """Put the ids of what is there in place of ids that are made up."""
         given = dict(case.path_parameters or {})
-        for name, real in (("spaceId", self.space), ("sessionId", self.session)):
+        there = {"spaceId": self.space, "sessionId": self.session, "memoryId": self.memory, "eventId": self.event}
+        for name, real in there.items():
             if ids.is_id(str(given.get(name, ""))):
                 given[name] = real
         for name, found in (("lookupKey", f"key of {self.session}\0"), ("sessionId", self.session)):
@@ -126,8 +135,27 @@ class Stage:
         if isinstance(number := given.get("sequenceId"), int) and number > 0:
             given["sequenceId"] = 1 + number % EVENTS
         case.path_parameters = given
+        if "/v1/" in case.operation.path or "/v3/" in case.operation.path or "/v2/memories" in case.operation.path:
+            self._name_real_memories(case)
         if case.operation.label.startswith("PATCH") and case.operation.path.endswith("/batch/"):
             self._name_real_events(case)
+
+    def _name_real_memories(self, case: Case) -> None:
+        """Of what fits the schema: the scope that there is, times that are some, and memories that are there."""
+        if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
+            return
+        if case.operation.path.endswith("/v1/memories/") and isinstance(case.query, dict):
+            case.query["user_id"] = "0"
+        if not isinstance(case.body, dict):
+            return
+        for name in ("start_date", "end_date", "reference_date", "timestamp", "expiration_date"):
+            if isinstance(case.body.get(name), int | float | str):
+                case.body[name] = "2026-11-30"
+        if "memories" in case.body:
+            case.body["memories"] = [{"memory_id": self.memory, "text": "likes milk"}]
+        elif "/{memoryId}/" not in case.operation.path:
+            case.body.pop("filters", None)
+            case.body |= {"user_id": "0", **({"messages": "likes tea"} if "messages" in case.body else {})}
 
     @staticmethod
     def _name_real_events(case: Case) -> None:
@@ -146,6 +174,8 @@ class Stage:
             body = {"content": json.dumps(wanted["json"])}
         answer = self.send(wanted["method"], wanted["url"], params=wanted.get("params"), headers=headers, **body)
         self.statuses.add(answer.status_code)
+        if answer.status_code == 200 and wanted["method"] == "DELETE":
+            self.set_memories()
         if answer.status_code == 204:
             if "sessionId" in case.path_parameters:
                 self.set_session()
@@ -169,7 +199,7 @@ def stage(database: str) -> Iterator[Stage]:
         yield found
         runner.run(http.aclose())
         runner.run(container.close())
-    assert found.statuses & {200, 201, 204}, "no call got past the checks"
+    assert found.statuses & {200, 201, 204, 501}, "no call got past the checks"
 
 
 @SCHEMA.parametrize()
@@ -177,6 +207,11 @@ def stage(database: str) -> Iterator[Stage]:
 def test_the_service_answers_as_its_document_says(case: Case, stage: Stage) -> None:
     stage.lead_inside(case)
     answer = stage.call(case)
+    if answer.status_code == 501:
+        # Said of the route itself, and never of what is sent there.
+        assert set(case.operation.definition.raw["responses"]) >= {"501"}
+        assert "200" not in case.operation.definition.raw["responses"]
+        return
     case.validate_response(answer, checks=CHECKS)
     if answer.status_code == 422 and case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
         assert any(reason in answer.text for reason in BEYOND_A_SCHEMA), answer.text

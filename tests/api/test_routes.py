@@ -16,13 +16,21 @@ NOWHERE = {
     "space_id": "01a22a37-1f9c-7be3-a935-be3b47e3a157",
     "session_id": "01a22a37-1f9c-7be3-a935-be3b47e3a158",
     "sequence_id": "9",
+    "memory_id": "01a22a37-1f9c-7be3-a935-be3b47e3a159",
+    "event_id": "01a22a37-1f9c-7be3-a935-be3b47e3a15a",
+    "entity_type": "user",
+    "entity_name": "xyz",
+    "org_id": "xyz",
+    "project_id": "xyz",
+    "webhook_id": "xyz",
+    "job_id": "xyz",
 }
 DOCUMENT = openapi.document(OPERATIONS, prefix=PREFIX, version="1")
 
 
 def body_of(step: Step) -> bytes | None:
     """A body that the route takes, read from its own page in the OpenAPI document."""
-    operation = DOCUMENT["paths"][openapi.documented_path(step.path)].get(step.method.lower(), {})
+    operation = DOCUMENT["paths"].get(openapi.documented_path(step.path), {}).get(step.method.lower(), {})
     if "requestBody" not in operation:
         return None
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -42,14 +50,26 @@ class Alice:
             f"memory/{space.json()['memorySpaceId']}/sessions/",
             json={"participants": ["xyz"], "deduplicationKey": "xyz", "description": "hers"},
         )
-        self.ids = {"space_id": space.json()["memorySpaceId"], "session_id": session.json()["id"], "sequence_id": "1"}
+        made = {"space_id": space.json()["memorySpaceId"], "session_id": session.json()["id"], "sequence_id": "1"}
+        self.ids = {**NOWHERE, **made}
         draft = {"body": {"content": "hers"}, "emitter": {"type": "user", "id": "xyz"}}
         await self.http.post(Step("POST", f"{PREFIX}{self.events}").url(self.ids), json=draft)
+        words = {"messages": "hers", "user_id": "xyz"}
+        kept = await self.http.post(f"memory/{made['space_id']}/v3/memories/add/", json={**words, "infer": False})
+        asked = await self.http.post(f"memory/{made['space_id']}/v3/memories/add/", json=words)
+        self.ids |= {"memory_id": kept.json()["results"][0]["id"], "event_id": asked.json()["event_id"]}
 
     events = "/memory/{space_id}/sessions/{session_id}/events/"
 
     async def sees(self) -> list[Any]:
-        places = ("/memory/", "/memory/{space_id}/sessions/", self.events)
+        within = (
+            "sessions/",
+            "v1/memories/?user_id=xyz",
+            "v1/entities/",
+            "v1/events/",
+            "v1/memories/{memory_id}/history/",
+        )
+        places = ("/memory/", self.events, *(f"/memory/{{space_id}}/{place}" for place in within))
         return [(await self.http.get(Step("GET", PREFIX + place).url(self.ids))).json() for place in places]
 
 
@@ -82,9 +102,10 @@ async def test_another_users_ids_are_answered_as_ids_of_nothing(
     for step in steps(app):
         if not step.names("space_id"):
             continue
-        # Her space, and his own with a session of hers in it.
+        # Her space, and his own with a session or a memory of hers in it.
         for hers in (alice.ids, {**alice.ids, "space_id": own}):
-            if hers["space_id"] == own and not step.names("session_id"):
+            named = any(map(step.names, ("session_id", "memory_id", "event_id", "entity_name")))
+            if hers["space_id"] == own and (not named or "/profile/" in step.path):
                 continue
             nothing = {**NOWHERE, "space_id": own} if hers["space_id"] == own else NOWHERE
             theirs = await answer(step, hers)
@@ -92,7 +113,7 @@ async def test_another_users_ids_are_answered_as_ids_of_nothing(
             assert theirs[0] == 404, step
             walked += 1
 
-    assert walked > 20
+    assert walked > 60
     assert await alice.sees() == before
 
 

@@ -31,12 +31,12 @@ class Step:
     path: str
 
     def names(self, name: str) -> bool:
-        return f"{{{name}}}" in self.path
+        return f"{{{name}}}" in self.path or f"{{{name}:path}}" in self.path
 
     def url(self, ids: Mapping[str, str]) -> str:
         path = self.path
         for name, value in ids.items():
-            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+            path = path.replace(f"{{{name}:path}}", f"{{{name}}}").replace(f"{{{name}}}", quote(value, safe=""))
         assert "{" not in path, f"the walk knows no id for {path}"
         return f"http://threadkeep.test{path}"
 
@@ -55,7 +55,8 @@ def steps(app: Starlette) -> Iterator[Step]:
 def without_ids(answer: httpx.Response, ids: Mapping[str, str]) -> tuple[int, bytes, dict[str, str]]:
     """All of an answer but the id of the request and the ids that were asked for."""
     body, headers = answer.content, {name: value for name, value in answer.headers.items() if name != "x-request-id"}
-    for name, value in ids.items():
+    # A short one may be a piece of a long one.
+    for name, value in sorted(ids.items(), key=lambda item: -len(item[1])):
         body = body.replace(value.encode(), f"<{name}>".encode())
     return answer.status_code, body, headers
 
@@ -74,7 +75,7 @@ def example(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
         names = list(fields)[: schema.get("maxProperties", len(fields))]
         return {name: example(fields[name], components) for name in names}
     if kinds == "array":
-        return [example(schema["items"], components) for _ in range(schema.get("minItems", 1))]
+        return [example(schema.get("items", {}), components) for _ in range(schema.get("minItems", 1))]
     if kinds == "string":
         return schema.get("enum", ["2026-11-30T00:00:00Z" if schema.get("format") == "date-time" else "xyz"])[-1]
-    return {"integer": schema.get("minimum", 1), "boolean": True}[kinds]
+    return {"integer": schema.get("minimum", 1), "number": 0.5, "boolean": True}[kinds]

@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 
 from threadkeep import __version__
 from threadkeep.api import docs, openapi
-from threadkeep.api.routes import events, sessions, space_events, spaces, version
+from threadkeep.api.routes import events, mem0, mem0_more, sessions, space_events, spaces, version
 from threadkeep.api.routing import Operation, routes
 from threadkeep.api.shell import build
 from threadkeep.services.container import Container
@@ -15,6 +15,8 @@ OPERATIONS: list[Operation] = [
     *sessions.OPERATIONS,
     *events.OPERATIONS,
     *space_events.OPERATIONS,
+    *mem0_more.OPERATIONS,
+    *mem0.OPERATIONS,
     *version.OPERATIONS,
 ]
 # Routes are tried in order, so those that are called most come first.
@@ -23,6 +25,9 @@ _TRIED = [
     *sessions.OPERATIONS,
     *space_events.OPERATIONS,
     *spaces.OPERATIONS,
+    *mem0_more.OPERATIONS,
+    *mem0_more.ALIASES,
+    *mem0.OPERATIONS,
     *version.OPERATIONS,
 ]
 

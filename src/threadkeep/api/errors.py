@@ -15,6 +15,7 @@ STATUS: dict[type[errors.ThreadkeepError], int] = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
+    errors.NotOffered: 501,
     errors.TooLarge: 413,
     errors.RateLimited: 429,
     errors.Unavailable: 503,
@@ -23,6 +24,12 @@ _CONFLICTS = {
     "memory space": ("MemorySpaceDeduplicationConflict", "existingMemorySpaceId", "existingMemorySpaceUrl"),
     "session": ("SessionDeduplicationConflict", "existingSessionId", "existingSessionUrl"),
 }
+
+
+def plain_answer(error: errors.Invalid) -> Response:
+    """The 400 of a wire whose clients read no list of rules: the place and the rule in one sentence."""
+    place = ".".join(map(str, error.loc))
+    return json_response({"detail": f"{place}: {error.message}" if place else error.message}, 400)
 
 
 def answer(error: errors.ThreadkeepError, url: str = "") -> Response:

@@ -1,5 +1,6 @@
 """The OpenAPI document, made from the operations."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from threadkeep.api import constraints, schemas
 from threadkeep.api.idempotency import REPLAYED
 from threadkeep.api.routing import LINES, Operation
 
+_PATH_NAME = re.compile(r"\{(\w+)(?::path)?\}")
 _REF = "#/components/schemas/{name}"
 _REASONS = {
     400: "At odds with what is stored",
@@ -18,15 +20,22 @@ _REASONS = {
     413: "The request is too large",
     422: "A value breaks a rule",
     429: "Too many requests",
+    501: "Known, and not offered here",
     503: "The database gives no answer",
 }
 _ALWAYS = (401, 403, 413, 422, 429, 503)
 """Any call may have a bad token or header, be too large or too frequent, or meet a database that is down."""
+_PLAIN = (400, 401, 403, 413, 429, 503)
+"""The same where what breaks a rule is answered by a sentence."""
 _WITHOUT_TOKEN = (413,)
 _PATH_PARAMETERS = {
     "spaceId": constraints.ID,
     "sessionId": constraints.ID,
     "sequenceId": constraints.SEQUENCE_ID,
+    "memoryId": constraints.ID,
+    "eventId": constraints.ID,
+    "entityType": {"enum": ["user", "agent", "app", "run"]},
+    **{name: {"type": "string"} for name in ("entityName", "orgId", "projectId", "webhookId", "jobId")},
 }
 _REQUEST_ID = {"description": "Names this request in the server's log.", "schema": {"type": "string"}}
 _HEADERS: dict[int, dict[str, Any]] = {
@@ -107,7 +116,12 @@ def document(operations: list[Operation], *, prefix: str, version: str) -> dict[
 
 def documented_path(path: str) -> str:
     """The path of a route as the document names it."""
-    return path.replace("space_id", "spaceId").replace("session_id", "sessionId").replace("sequence_id", "sequenceId")
+    return _PATH_NAME.sub(lambda match: "{" + _camel(match[1]) + "}", path)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
 
 
 def _gives(operation: Operation) -> Any:
@@ -160,14 +174,21 @@ def _answers(operation: Operation) -> dict[str, Any]:
         done["content"] = {LINES: {"schema": {"type": "string", "description": f"A line each: {gives.__name__}"}}}
     elif gives is not None:
         done["content"] = _json(_schema(gives))
-    answers = {str(operation.status): done}
-    for status in sorted({*operation.fails, *(_ALWAYS if operation.needs_token else _WITHOUT_TOKEN)}):
+    is_offered = operation.status < 400
+    answers = {str(operation.status): done} if is_offered else {}
+    for status in sorted({*operation.fails, *_always(operation), *(() if is_offered else (operation.status,))}):
         answers[str(status)] = {
             "description": _REASONS[status],
             "headers": {"X-Request-ID": {"required": True, **_REQUEST_ID}, **_HEADERS.get(status, {})},
             "content": _json({"$ref": _REF.format(name=_BODIES.get(status, "Error"))}),
         }
     return answers
+
+
+def _always(operation: Operation) -> tuple[int, ...]:
+    if not operation.needs_token:
+        return _WITHOUT_TOKEN
+    return _PLAIN if operation.plain else _ALWAYS
 
 
 def _noun(path: str) -> str:

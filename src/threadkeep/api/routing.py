@@ -107,6 +107,10 @@ class Operation:
     page: bool = False
     lines: bool = False
     needs_token: bool = True
+    reads: bool = False
+    """Whether a token that may only read may call it, though it is no GET: a search has a body."""
+    plain: bool = False
+    """Whether what breaks a rule is answered by a 400 with a sentence, for clients that read no list of rules."""
 
 
 IDEMPOTENCY_KEY = Header(
@@ -161,7 +165,9 @@ class _Endpoint:
     async def _answer(self, request: Request) -> Response:
         operation, decoder = self._by_method[request.method]
         try:
-            principal = await authenticate(request, self._services) if operation.needs_token else _NOBODY
+            principal = (
+                await authenticate(request, self._services, reads=operation.reads) if operation.needs_token else _NOBODY
+            )
             call = Call(request, self._services, principal)
             if decoder is not None:
                 # A client that has nothing to say may send nothing.
@@ -176,6 +182,8 @@ class _Endpoint:
             collection = request.scope["path"].removesuffix("new/")
             return error_table.answer(error, f"{request.base_url}".rstrip("/") + collection)
         except Invalid as error:
+            if operation.plain:
+                return error_table.plain_answer(error)
             return invalid(error, "query" if decoder is None else "body")
         except ThreadkeepError as error:
             return error_table.answer(error)
@@ -194,7 +202,7 @@ async def _read(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def authenticate(request: Request, services: Container) -> Principal:
+async def authenticate(request: Request, services: Container, *, reads: bool = False) -> Principal:
     """Who is calling, with a token that is for calls of this kind.
 
     A refusal says nothing of what there is. Raises Unauthorized, Forbidden, RateLimited, Invalid.
@@ -212,7 +220,7 @@ async def authenticate(request: Request, services: Container) -> Principal:
     if principal.token_id is not None:
         request.scope[TOKEN_ID] = principal.token_id
         services.rates.check(principal.token_id)
-    scope = READ if request.method in ("GET", "HEAD") else WRITE
+    scope = READ if reads or request.method in ("GET", "HEAD") else WRITE
     if scope not in principal.scopes:
         raise Forbidden(f"This token may only {' and '.join(sorted(principal.scopes))}: {request.method} is a {scope}")
     return principal

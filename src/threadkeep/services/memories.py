@@ -28,6 +28,11 @@ class Memories:
         self._embedding = embedding
         self._finding = Finding(database, embedding, SpaceVectors(database))
 
+    async def check(self, principal: Principal, space_id: str) -> None:
+        """Whether the space is there, and the caller's, before anything else is said of a request. Raises NotFound."""
+        check_space_id(space_id)
+        await self._database.read(lambda: _check_mine(space_id, principal))
+
     async def add(
         self,
         principal: Principal,
@@ -99,7 +104,7 @@ class Memories:
         limits.check_range(wish.limit, 1, limits.MEMORIES_FOUND, "top_k")
         if not 0 <= wish.threshold <= 1:
             raise Invalid(f"{wish.threshold} is not between 0 and 1", ["threshold"], "out_of_range")
-        await self._check(principal, space_id)
+        await self.check(principal, space_id)
         return await self._finding.search(space_id, wish)
 
     async def candidates(self, space_id: str, scope: MemoryScope, texts: Sequence[str], limit: int) -> list[Memory]:
@@ -194,10 +199,6 @@ class Memories:
             return (yield from memory_pages.entities(space_id))
 
         return await self._database.scan(operation)
-
-    async def _check(self, principal: Principal, space_id: str) -> None:
-        check_space_id(space_id)
-        await self._database.read(lambda: _check_mine(space_id, principal))
 
 
 def today() -> str:
