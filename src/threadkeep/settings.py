@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+CLIENT_MESSAGES = ("any", "whole", "new", "strict")
+
 
 def _setting(default: Any, help_text: str) -> Any:
     return field(default=default, metadata={"help": help_text})
@@ -72,6 +74,12 @@ class Settings:
     run_bytes: int = _setting(
         32 * 1024 * 1024, "Bytes of a run that may wait for the store; what is beyond them is missing in its record."
     )
+    client_messages: str = _setting(
+        "any",
+        "How the messages that clients send are read: any (by what comes), whole (they send all that they show), new "
+        "(they send only what is new), strict (only ids count, and only user messages may be new).",
+    )
+    repair: bool = _setting(True, "Repair the history that the agent is given, so that model providers accept it.")
 
 
 def help_of(name: str) -> str:

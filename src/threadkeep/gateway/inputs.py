@@ -9,12 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from threadkeep.chat_history import InputRules
 from threadkeep.domain import limits
 from threadkeep.errors import Invalid
 
 THREAD_ID = 900
 """Characters of a thread id, each `/` and `%` counting three times: the id is part of a session's description."""
 RUN_ID = 500
+
+INPUT_RULES = {
+    "any": InputRules(),
+    "whole": InputRules(whole=True),
+    "new": InputRules(whole=False),
+    "strict": InputRules(strict=True),
+}
+"""How the messages of a body are read, by the setting `client_messages`."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 Place = tuple[str | int, ...]

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from threadkeep.chat_history import AGUIStorageAgent, ChatCreate, RunHandle, StreamPersistenceManager
+from threadkeep.chat_history import AGUIStorageAgent, ChatCreate, RunHandle, StreamPersistenceManager, repair_messages
 from threadkeep.chat_history.ag_ui.endings import failure as run_error
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_json, event_type
@@ -26,7 +26,7 @@ from threadkeep.gateway.agents import AgentSource
 from threadkeep.gateway.failures import FailureCode
 from threadkeep.gateway.guard import GuardedAgent
 from threadkeep.gateway.histories import Histories, History, find_session
-from threadkeep.gateway.inputs import RunBody
+from threadkeep.gateway.inputs import INPUT_RULES, RunBody
 from threadkeep.gateway.recovery import WHY, close_records
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -121,6 +121,8 @@ class Runs:
         self._owner = new_id()
         self._lease_seconds = container.settings.run_lease
         self._run_bytes = container.settings.run_bytes
+        self._repairs = container.settings.repair
+        self._input_rules = INPUT_RULES[container.settings.client_messages]
         self._active: dict[tuple[str, str, str], ActiveRun] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -197,6 +199,8 @@ class Runs:
                 history.messages,
                 agent,
                 max_pending_bytes=self._run_bytes,
+                repair=repair_messages if self._repairs else None,
+                input_rules=self._input_rules,
             )
         )
         active = ActiveRun(row, await manager.run(given))
