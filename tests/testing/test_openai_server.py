@@ -100,7 +100,7 @@ def test_a_request_beyond_the_script_is_refused_and_says_so(clients: list[openai
 
 def test_other_paths_are_not_there() -> None:
     with OpenAIServer([]) as server:
-        request = urllib.request.Request(server.url + "/responses", b"{}")
+        request = urllib.request.Request(server.url + "/completions", b"{}")
         with pytest.raises(urllib.error.HTTPError, match="404") as caught:
             urllib.request.urlopen(request)
         caught.value.close()

@@ -1,4 +1,4 @@
-"""A scripted model behind a real HTTP server that speaks OpenAI's chat completions, streamed or whole, and embeddings.
+"""A scripted model behind a real HTTP server that speaks OpenAI's chat completions, responses and embeddings.
 
     with OpenAIServer([Reply(text=["Hel", "lo"])]) as server:
         client = openai.OpenAI(base_url=server.url, api_key="any")
@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from threadkeep.testing.embedder import vector_of
+from threadkeep.testing.openai_responses import Conversations, events_of
 
 Json = dict[str, Any]
 
@@ -105,6 +106,8 @@ class OpenAIServer:
         """The bodies of the requests, in order."""
         self.headers: list[dict[str, str]] = []
         """Their headers, names in lower case."""
+        self.conversations = Conversations()
+        """What the responses are that it keeps."""
         self._answers = list(answers)
         self._always = always
         self._embeddings = list(embeddings)
@@ -160,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path == "/v1/chat/completions":
+        if self.path in ("/v1/chat/completions", "/v1/responses"):
             answer = self.script.answer(body, dict(self.headers.items()))
         elif self.path == "/v1/embeddings":
             answer = self.script.embeddings(body)
@@ -180,6 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             if isinstance(answer, Silence):
                 self.script.closing.wait()
             self.close_connection = True
+        elif self.path == "/v1/responses":
+            self._respond(body, answer)
         elif answer.streams or body.get("stream"):
             self._stream(answer, include_usage=bool((body.get("stream_options") or {}).get("include_usage")))
         else:
@@ -188,11 +193,31 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Say nothing on standard error."""
 
-    def _stream(self, reply: Reply, *, include_usage: bool) -> None:
+    def _respond(self, body: Json, reply: Reply) -> None:
+        refusal = self.script.conversations.refusal(body)
+        if refusal is not None:
+            self._send_json(400, {"error": {"message": refusal, "type": "invalid_request_error", "code": None}})
+            return
+        response = self.script.conversations.answer(body, reply, self.script.model)
+        if not body.get("stream"):
+            self._send_json(200, response)
+            return
+        self._begin_stream()
+        for event in events_of(response, reply):
+            self._write_chunk(b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode()))
+        if reply.cut:
+            self.close_connection = True
+        else:
+            self._write_chunk(b"")
+
+    def _begin_stream(self) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+
+    def _stream(self, reply: Reply, *, include_usage: bool) -> None:
+        self._begin_stream()
         for chunk in chunks(reply, self.script.model, include_usage=include_usage):
             self._write_chunk(b"data: %b\n\n" % json.dumps(chunk).encode())
         if reply.cut:

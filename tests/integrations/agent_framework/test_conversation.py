@@ -52,12 +52,26 @@ async def test_the_session_has_the_latest_id_after_every_call(place: Place, stre
     assert [each.get("conversation_id") for each in client.options] == [None, "resp_1", "resp_2"]
 
 
-async def test_a_failed_call_leaves_the_id_of_the_one_before(place: Place, stream: bool, at_end: bool) -> None:
-    client = StoringClient([call("c1")], RuntimeError("503"), conversation_ids=["resp_1"])
+async def test_a_failed_run_goes_on_from_what_is_stored_of_it(place: Place, stream: bool, at_end: bool) -> None:
+    client = StoringClient(["ok"], [call("c1")], RuntimeError("503"), conversation_ids=["resp_1", "resp_2"])
+    session = place.provider().create_session("t")
+    persistent = agent(place, client, at_end, conflict="prefer_service")
+    await run(persistent, "hi", session, stream=stream)
+    with pytest.raises(RuntimeError, match="503"):
+        await run(persistent, "go", session, stream=stream)
+    assert session.service_session_id == ("resp_1" if at_end else "resp_2")
+
+
+async def test_a_service_is_told_of_calls_that_nobody_answers(place: Place, stream: bool) -> None:
+    client = StoringClient([call("c1")], RuntimeError("503"), ["fine"], ["ok"], conversation_ids=["resp_1"])
     session = place.provider().create_session("t")
     with pytest.raises(RuntimeError, match="503"):
-        await run(agent(place, client, at_end, conflict="prefer_service"), "hi", session, stream=stream)
-    assert session.service_session_id == "resp_1"
+        await run(agent(place, client, False, conflict="prefer_service"), "hi", session, stream=stream)
+    for text in ("next", "more"):
+        await run(agent(place, client, False, conflict="prefer_service"), text, session, stream=stream)
+    gone = {**RESULT, "content": "f was interrupted before it gave a result"}
+    assert client.sent[2:] == [[gone, {"role": "user", "content": "next"}], [{"role": "user", "content": "more"}]]
+    assert (await place.stored())[1] == {"role": "assistant", "calls": [("c1", "", "interrupted")]}
 
 
 async def test_a_client_that_answers_with_messages_leaves_no_id(place: Place, stream: bool, at_end: bool) -> None:

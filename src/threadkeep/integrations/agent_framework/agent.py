@@ -142,14 +142,18 @@ class _PersistedRun:
 
     async def fail(self) -> None:
         """The run has failed. What was stored stays; an answer that nobody was given is not stored."""
-        if not self._at_end:
-            for each in reversed(self.middleware):
+        for each in reversed(self.middleware):
+            if self._at_end:
+                each.forget()
+            else:
                 await each.commit(None, with_last_response=False)
 
     async def leave(self) -> None:
         """Whoever asked has left. What was said until then stays, unless the run is stored as a whole or not at all."""
-        if not self._at_end:
-            for each in reversed(self.middleware):
+        for each in reversed(self.middleware):
+            if self._at_end:
+                each.forget()
+            else:
                 await to_the_end(each.commit(None))
 
     def follow(
@@ -183,12 +187,18 @@ class _RunMiddleware(ChatHistoryPersistingMiddleware):
         self._author = author
         self._session: AgentSession | None = None
         self._record: RunRecord | None = None
+        self._began_at: Any = None
 
     def record_for(self, session: AgentSession) -> RunRecord:
         if self._record is None:
-            self._session = session
+            self._session, self._began_at = session, session.service_session_id
             self._record = self.provider.record_of(session, self._author)
         return self._record
+
+    def forget(self) -> None:
+        """The run is not stored: the session is where it was before, at its service as well."""
+        if self._session is not None:
+            self._session.service_session_id = self._began_at
 
     async def commit(self, response: AgentResponse[Any] | None, *, with_last_response: bool = True) -> None:
         if self._record is None or self._session is None:

@@ -25,12 +25,13 @@ from threadkeep.chat_history import Message as Row
 from threadkeep.integrations.agent_framework import conversation
 from threadkeep.integrations.agent_framework.approvals import open_calls, restore_pending
 from threadkeep.integrations.agent_framework.chats import Chats
-from threadkeep.integrations.agent_framework.contents import is_answered, restored
+from threadkeep.integrations.agent_framework.contents import restored
 from threadkeep.integrations.agent_framework.conversation import CONFLICTS, Conflict
+from threadkeep.integrations.agent_framework.leftovers import open_calls_of, stand_in_for, stand_ins
 from threadkeep.integrations.agent_framework.marks import mark_stored
 from threadkeep.integrations.agent_framework.matrix import Persistence, persistence_of
 from threadkeep.integrations.agent_framework.record import RunRecord
-from threadkeep.integrations.agent_framework.repair import Dangling, repaired, stand_in
+from threadkeep.integrations.agent_framework.repair import Dangling, repaired
 from threadkeep.integrations.agent_framework.rows import FrameworkMessage, FrameworkToolCallUpdate, RowChange, Write
 from threadkeep.integrations.agent_framework.sessions import RecordedSession, session_of, user_of
 from threadkeep.persistence import DRMemorySpace
@@ -174,6 +175,9 @@ class ThreadkeepHistoryProvider(HistoryProvider):
     ) -> None:
         """Load the conversation into the run, unless its service keeps it.
 
+        Beside a service only the calls that a run left open are looked for: the service is told that nobody answers
+        them, since it would refuse to go on.
+
         Raises:
             ConversationConflict: the service keeps it too, and `conflict` is "error".
             ValueError: no user is named.
@@ -186,9 +190,10 @@ class ThreadkeepHistoryProvider(HistoryProvider):
         self._called.discard(session)
         options = {**getattr(agent, "default_options", {}), **context.options}
         why = conversation.service_conversation(session, options, getattr(agent, "client", None))
-        if why is not None and not self._prefers_history(why):
+        beside_service = why is not None and not self._prefers_history(why)
+        if beside_service and session.service_session_id is None:
             return
-        if why is not None:
+        if why is not None and not beside_service:
             session.service_session_id = None
         user_id = user_of(state, self.user_id)
         rows = await self._chats.read(user_id, session.session_id)
@@ -196,7 +201,10 @@ class ThreadkeepHistoryProvider(HistoryProvider):
         restore_pending(session, history, context.input_messages)
         awaited = open_calls(context.input_messages)
         self._give_up(session, rows, awaited)
-        said = {call.agui_id or str(call.uuid): _stand_in(call) for row in rows for call in row.tool_calls}
+        if beside_service:
+            context.extend_messages(self, stand_ins(rows, awaited))
+            return
+        said = {call.agui_id or str(call.uuid): stand_in_for(call) for row in rows for call in row.tool_calls}
         context.extend_messages(self, repaired(history, dangling=self.dangling, open_calls=awaited, said=said))
 
     async def after_run(
@@ -298,12 +306,7 @@ class ThreadkeepHistoryProvider(HistoryProvider):
     def _give_up(self, session: AgentSession, rows: Sequence[Row], awaited: set[str]) -> None:
         """Note which calls nobody will answer any more: they end with the next write to the chat."""
         update = FrameworkToolCallUpdate(status=MessageStatus.INTERRUPTED, in_progress=False, awaiting=False)
-        self._given_up[session] = [
-            RowChange(call.uuid, update)
-            for row in rows
-            for call in row.tool_calls
-            if call.status == MessageStatus.ACTIVE and not is_answered(call) and call.agui_id not in awaited
-        ]
+        self._given_up[session] = [RowChange(call.uuid, update) for call in open_calls_of(rows, awaited)]
 
     def _add_run(self, record: RunRecord, context: SessionContext) -> None:
         """All messages of a run, as the framework has them at its end."""
@@ -314,9 +317,3 @@ class ThreadkeepHistoryProvider(HistoryProvider):
         asked = [*history, *others, *(context.input_messages if self.store_inputs else ())]
         answered = context.response.messages if context.response is not None and self.store_outputs else []
         record.add(record.new_inputs(asked, self.is_input), answered)
-
-
-def _stand_in(call: Any) -> str:
-    if call.status == MessageStatus.ERRORED:
-        return f"{call.name} failed before it gave a result"
-    return stand_in(call.name)
