@@ -27,7 +27,8 @@ _FIRST_WAIT = 0.5
 _MOST_BYTES = 16 * 1024 * 1024
 _PASSING = {408, 409, 425, 429, *range(500, 600)}
 _REFUSED = {400, 422}
-_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
+# A word such as insufficient_quota; a key is none.
+_CODE = re.compile(r"[a-z]+(_[a-z]+)*")
 _MEANINGS = {
     401: "the key is missing or wrong",
     403: "the key may not do this",

@@ -23,6 +23,7 @@ from threadkeep.memory.ports import ChatModel
 from threadkeep.memory.transcript import Line, as_context, parts, read_event, tokens_of
 from threadkeep.services.attempts import NO_MODEL, Attempts, Models
 from threadkeep.services.consolidating import Candidates, Consolidating
+from threadkeep.services.idempotency import Once, write
 from threadkeep.services.jobs import Held, Jobs
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import extractions, sessions
@@ -71,21 +72,30 @@ class Extractions:
         )
 
     async def request(
-        self, principal: Principal, space_id: str, session_id: str, opts: str = "{}", *, soft_delete: bool = False
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        opts: str = "{}",
+        *,
+        soft_delete: bool = False,
+        once: Once[Extraction] | None = None,
     ) -> Extraction:
         """Have the events read that were not read yet, or try again what failed. Returns how it stands.
 
         `opts` is a JSON object with `agentId` and `metadata`, for the memories that are added; with `soft_delete` the
-        session is deleted once its events are read. Raises NotFound.
+        session is deleted once its events are read. Raises NotFound, Answered.
         """
         check_ids(space_id, session_id)
         asked = f'{{"trigger":null,"opts":{opts}}}'
-        stands = await self._database.write(
-            lambda: extractions.request(
+
+        def operation() -> Steps[Extraction]:
+            stands = yield from extractions.request(
                 space_id, session_id, principal.user_id, asked, clock.now(), deletes=soft_delete
             )
-        )
-        return self._shown(stands, session_id)
+            return self._shown(stands, session_id)
+
+        return await write(self._database, operation, once)
 
     async def state(self, principal: Principal, space_id: str, session_id: str) -> Extraction:
         """How the extraction of a session stands, also of one that was deleted since. Raises NotFound."""
