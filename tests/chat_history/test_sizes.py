@@ -44,5 +44,12 @@ def test_a_large_part_is_replaced_by_a_text_that_says_so() -> None:
     assert fit(message.model_copy(update={"parts": [small]})) == {}
 
 
-def test_half_a_surrogate_pair_can_be_measured() -> None:
-    assert fit(Message(content="\ud83d" * 800_000)) == {}
+def test_half_a_surrogate_pair_makes_all_that_is_not_ascii_long() -> None:
+    assert fit(Message(content="é" * 900_000)) == {}
+    assert len(fit(Message(content="é" * 900_000 + "\ud83d"))["content"]) == 516_096
+    assert fit(Message(content="x" * 900_000 + "\ud83d")) == {}
+
+
+def test_a_text_whose_characters_are_long_in_json_is_cut_sooner() -> None:
+    changes = fit(Message(content="\x00" * 900_000))
+    assert changes["error"] == "content cut: the first 516,096 of 900,000 characters are stored"

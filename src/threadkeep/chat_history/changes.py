@@ -20,7 +20,7 @@ class MessageChange:
 
     def applied_to(self, message: Message) -> Fields:
         """The fields to set on a message."""
-        fields = dict(self.fields)
+        fields = _with_rests(message, self.fields)
         if self.tool_calls:
             fields["tool_calls"] = _applied(message.tool_calls, self.tool_calls)
         if self.reasonings:
@@ -49,7 +49,14 @@ def _applied(items: list[R], changes: dict[UUID, R | Fields]) -> list[R]:
     result: list[R] = []
     for item in items:
         change = changes.get(item.uuid, {})
-        result.append(item.model_copy(update=change) if isinstance(change, dict) else change)
+        result.append(item.model_copy(update=_with_rests(item, change)) if isinstance(change, dict) else change)
     present = {item.uuid for item in items}
     new = [change for uuid, change in changes.items() if uuid not in present and not isinstance(change, dict)]
     return result + new
+
+
+def _with_rests(record: Message | ToolCall | Reasoning, fields: Fields) -> Fields:
+    """The fields to set: a text that is replaced has its stored rest replaced with it."""
+    if record.rests and not fields.keys().isdisjoint(record.rests):
+        fields = {**fields, "rests": {name: rest for name, rest in record.rests.items() if name not in fields} or None}
+    return dict(fields)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from threadkeep.chat_history.attachment_events import AttachmentEvents
+from threadkeep.chat_history.attachments import take_out
 from threadkeep.chat_history.changes import MessageChange
 from threadkeep.chat_history.models import Chat, Message
 from threadkeep.chat_history.sizes import fit
@@ -43,9 +45,10 @@ Reload = Callable[[Chat, UUID], Awaitable[Message | None]]
 class MessageBatch:
     """The drafts of one transaction, in the order in which they were begun."""
 
-    def __init__(self, message_class: type[Message], reload: Reload) -> None:
+    def __init__(self, message_class: type[Message], reload: Reload, attachments: AttachmentEvents) -> None:
         self._message_class = message_class
         self._reload = reload
+        self._attachments = attachments
         self.drafts: dict[UUID, Draft] = {}
         self.open = True
 
@@ -67,14 +70,14 @@ class MessageBatch:
 
     async def _post(self, drafts: Sequence[Draft]) -> list[Message]:
         chat = drafts[0].chat
-        bodies = [_body(draft.message) for draft in drafts]
+        bodies = [await self._body(draft) for draft in drafts]
         if len(bodies) == 1:
             return [await self._message_class.post(chat, **bodies[0])]
         return await self._message_class.post_batch(chat, bodies)
 
     async def _patch(self, drafts: Sequence[Draft]) -> list[Message]:
         if len(drafts) > 1:
-            pairs = [(draft.stored, _patch_fields(draft)) for draft in drafts if draft.stored is not None]
+            pairs = [(draft.stored, await self._changes(draft)) for draft in drafts if draft.stored is not None]
             try:
                 return await self._message_class.patch_batch(drafts[0].chat, pairs)
             except DRMemoryVersionConflictError:
@@ -86,25 +89,31 @@ class MessageBatch:
         for _ in range(_ATTEMPTS - 1):
             assert draft.stored is not None
             try:
-                return await draft.stored.patch(**_patch_fields(draft))
+                return await draft.stored.patch(**await self._changes(draft))
             except DRMemoryVersionConflictError:
                 fresh = await self._reload(draft.chat, draft.stored.message_uuid)
                 if fresh is None:
                     raise
                 draft.stored = fresh
         assert draft.stored is not None
-        return await draft.stored.patch(**_patch_fields(draft))
+        return await draft.stored.patch(**await self._changes(draft))
 
+    async def _body(self, draft: Draft) -> dict[str, Any]:
+        message = draft.message.model_copy(update=await self._fitting(draft, draft.message))
+        return {name: getattr(message, name) for name in type(message).model_fields}
 
-def _patch_fields(draft: Draft) -> dict[str, Any]:
-    assert draft.stored is not None
-    fields = draft.change.applied_to(draft.stored)
-    return {**fields, **fit(draft.stored.model_copy(update=fields))}
+    async def _changes(self, draft: Draft) -> dict[str, Any]:
+        assert draft.stored is not None
+        fields = draft.change.applied_to(draft.stored)
+        return {**fields, **await self._fitting(draft, draft.stored.model_copy(update=fields))}
 
-
-def _body(message: Message) -> dict[str, Any]:
-    message = message.model_copy(update=fit(message))
-    return {name: getattr(message, name) for name in type(message).model_fields}
+    async def _fitting(self, draft: Draft, message: Message) -> dict[str, Any]:
+        """What is to be different so that the message fits into its event. Its long values are stored by then."""
+        light = take_out(message, draft.message.chat_uuid or draft.chat.chat_uuid)
+        if light is None:
+            return fit(message)
+        await self._attachments.store(draft.chat, light.values)
+        return {**light.fields, **fit(message.model_copy(update=light.fields))}
 
 
 def _groups(drafts: Sequence[Draft]) -> list[list[Draft]]:

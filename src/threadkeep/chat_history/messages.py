@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from threadkeep.chat_history.attachment_events import AttachmentEvents
 from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.chat_records import ChatRecords
 from threadkeep.chat_history.constants import (
@@ -73,6 +74,7 @@ class MessageRepository(ChatRecords):
         super().__init__(registry or ChatSessionRegistry(space), chat_cls)
         self._space = space
         self._message_class = message_cls
+        self._attachments = AttachmentEvents()
         self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
         self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
         self._chat_uuids: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_CHAT_UUIDS)
@@ -90,7 +92,7 @@ class MessageRepository(ChatRecords):
         if self._batch() is not None:
             yield
             return
-        batch = MessageBatch(self._message_class, self._reload)
+        batch = MessageBatch(self._message_class, self._reload, self._attachments)
         token = _open_batch.set((self, batch))
         try:
             yield
@@ -125,7 +127,11 @@ class MessageRepository(ChatRecords):
                 draft.change.fields.update(fields)
                 draft.refresh()
             batch.drafts[message_data.message_uuid] = draft
-        return self._messages.get(message_data.message_uuid) or draft.message
+        given, message = draft.message, self._messages.get(message_data.message_uuid) or draft.message
+        if not (given.parts or message.rests):
+            return message
+        # Stored are references to its long values, and whoever creates it has them.
+        return message.model_copy(update={"content": given.content, "parts": given.parts, "rests": None})
 
     async def update_message(self, message_uuid: UUID, update: MessageUpdate) -> Message | None:
         """Change a message's own fields.
@@ -144,7 +150,9 @@ class MessageRepository(ChatRecords):
                 return None
             draft.change.fields.update(fields)
             draft.refresh()
-        return self._messages.get(message_uuid) if self._batch() is None else draft.message
+        if self._batch() is not None:
+            return draft.message
+        return await self._attachments.whole_one(draft.chat, self._messages.get(message_uuid))
 
     async def create_message_tool_call(self, data: MessageToolCallCreate) -> ToolCall:
         """Append a tool call to the message `data.message_uuid`.
@@ -199,14 +207,17 @@ class MessageRepository(ChatRecords):
     async def get_message(self, message_uuid: UUID) -> Message | None:
         """A message by its own id, as it is stored now; None where it is unknown or its locator was lost."""
         chat = await self._chat_of(message_uuid)
-        return None if chat is None else await self._reload(chat, message_uuid)
+        if chat is None:
+            return None
+        return await self._attachments.whole_one(chat, await self._reload(chat, message_uuid))
 
     async def get_message_by_agui_id(self, chat_uuid: UUID, agui_id: str) -> Message | None:
         """The newest message of a chat with this AG-UI id (agents reuse them in later runs), or None."""
         chat = await self._registry.chat(chat_uuid, self._chat_class)
         if chat is None:
             return None
-        return self._remember(await find_message(self._message_class, chat, lambda message: message.agui_id == agui_id))
+        found = await find_message(self._message_class, chat, lambda message: message.agui_id == agui_id)
+        return await self._attachments.whole_one(chat, self._remember(found))
 
     async def get_tool_call_by_agui_id(self, message_uuid: UUID, agui_id: str) -> ToolCall | None:
         """A tool call of a message by AG-UI's `toolCallId`, or None."""
@@ -234,7 +245,7 @@ class MessageRepository(ChatRecords):
         for message in messages:
             locations += locations_of(chat, message)
         await self._registry.locators.heal(chat.chat_uuid, locations)
-        return messages
+        return await self._attachments.whole(chat, messages)
 
     async def get_last_messages(self, chat_uuids: list[UUID]) -> dict[UUID, Message]:
         """The newest message of each of these chats that has one."""
@@ -245,6 +256,7 @@ class MessageRepository(ChatRecords):
                 chat = await self._registry.chat(chat_uuid, self._chat_class)
                 try:
                     found = [] if chat is None else await last_messages(self._message_class, chat, 1)
+                    found = found if chat is None else await self._attachments.whole(chat, found)
                 except DRMemoryNotFoundError:
                     self._registry.unregister(chat_uuid)
                     return None
@@ -267,7 +279,7 @@ class MessageRepository(ChatRecords):
         if batch is not None:
             yield batch
             return
-        batch = MessageBatch(self._message_class, self._reload)
+        batch = MessageBatch(self._message_class, self._reload, self._attachments)
         yield batch
         await self._commit(batch)
 

@@ -72,6 +72,7 @@ class ToolCall(BaseModel):
         encrypted_value: what the provider wants back with the call, as it came.
         subagent_run_id: the subagent that made the call.
         metadata: what its events carried.
+        rests: where the ends of texts are stored that were too long for the message; only in what is stored.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -92,6 +93,7 @@ class ToolCall(BaseModel):
     parts: list[Any] | None = None
     subagent_run_id: str | None = None
     metadata: dict[str, Any] | None = None
+    rests: dict[str, Any] | None = None
 
 
 class Reasoning(BaseModel):
@@ -104,6 +106,7 @@ class Reasoning(BaseModel):
         encrypted_value: what the provider wants back instead of, or beside, the text, as it came.
         subagent_run_id: the subagent that thought it.
         metadata: what its events carried.
+        rests: as of a tool call.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -120,6 +123,7 @@ class Reasoning(BaseModel):
     encrypted_value: str | None = None
     subagent_run_id: str | None = None
     metadata: dict[str, Any] | None = None
+    rests: dict[str, Any] | None = None
 
 
 class Subagent(BaseModel):
@@ -173,6 +177,7 @@ class Message(DREvent, session=Chat):
         subagent_run_id: the subagent that said it.
         subagents: the subagents that worked for it.
         metadata: what its events carried, and the one that ended its run.
+        rests: as of a tool call.
         follows: the message that this one comes after, where that is not the one stored before it: the user edited an
             earlier message, or asked for another answer to it. The nil UUID where the conversation began anew.
     """
@@ -203,6 +208,7 @@ class Message(DREvent, session=Chat):
     subagent_run_id: str | None = None
     subagents: list[Subagent] = Field(default_factory=list)
     metadata: dict[str, Any] | None = None
+    rests: dict[str, Any] | None = None
     follows: UUID | None = None
 
     @field_validator("content", mode="before", check_fields=False)

@@ -22,6 +22,8 @@ from threadkeep.persistence import DRMemoryNotFoundError
 
 M = TypeVar("M", bound=BaseModel)
 Record = Row | Call | Reasoning
+_TEXTS = ("content", "arguments")
+_LONG_TEXT = 128 * 1024
 
 
 @dataclass(slots=True)
@@ -238,7 +240,12 @@ def _ending(record: Record | SubagentRecord) -> dict[str, Any]:
 
 def _changed(values: Mapping[str, Any], stored: _Stored) -> dict[str, Any]:
     """What differs from what is stored. None never overwrites: the repositories take it for "not given"."""
-    return {name: value for name, value in values.items() if value is not None and stored.values.get(name) != value}
+    before = stored.values
+    changed = {name: value for name, value in values.items() if value is not None and before.get(name) != value}
+    if "status" in changed and before.get("status") is MessageStatus.ACTIVE:
+        # A text that was cut while it grew is stored whole when it has ended.
+        changed |= {name: values[name] for name in _TEXTS if len(values.get(name) or "") > _LONG_TEXT}
+    return changed
 
 
 def _lacking(created: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
