@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -153,6 +154,22 @@ def test_a_body_of_any_shape_is_shown(body: str) -> None:
     shown = message_answer(event(body))
     assert (shown["content"], shown["role"], shown["timestamp"]) == ("", "assistant", AT_TEXT)
     assert (shown["toolCalls"], shown["reasonings"]) == ([], [])
+
+
+def test_a_long_value_that_is_stored_elsewhere_is_put_back_or_empty() -> None:
+    uuid = UUID(int=7)
+    source = {"type": "data", "value": {"$attachment": str(uuid)}}
+    body = {
+        "content": "One, ",
+        "rests": {"content": {"$attachment": str(uuid)}},
+        "tool_calls": [{"parts": [{"type": "image", "source": source}]}],
+    }
+    found = message_answer(event(json.dumps(body)), {uuid: "two"}.get)
+    assert (found["content"], found["error"]) == ("One, two", None)
+    assert found["toolCalls"][0]["parts"] == [{"type": "image", "source": {"type": "data", "value": "two"}}]
+    missing = message_answer(event(json.dumps(body)))
+    assert (missing["content"], missing["error"]) == ("One, ", "content cut: the first 5 characters are stored")
+    assert missing["toolCalls"][0]["parts"] == [{"type": "image", "source": {"type": "data", "value": ""}}]
 
 
 def test_a_thread_is_shown_from_its_session() -> None:

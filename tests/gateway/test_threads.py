@@ -163,6 +163,14 @@ async def test_content_in_parts_is_shown_with_its_parts(alice: Client) -> None:
     assert (user["content"], user["parts"]) == ("What is it?", parts)
 
 
+async def test_long_data_and_long_texts_are_shown_whole(alice: Client) -> None:
+    image = {"type": "image", "source": {"type": "data", "value": "A" * 3_000_000, "mimeType": "image/png"}}
+    content = [{"type": "text", "text": "see"}, image]
+    await alice.run(run_body(messages=[{"id": "u1", "role": "user", "content": content}]))
+    (message, *_) = await alice.messages()
+    assert (message["content"], message["parts"], message["error"]) == ("see", content, None)
+
+
 async def test_runs_are_listed_newest_first_in_pages(alice: Client) -> None:
     for n in range(3):
         await alice.run(run=f"r{n}", user_id=f"u{n}", **({"parentRunId": f"r{n - 1}"} if n else {}))

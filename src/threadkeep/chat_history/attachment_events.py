@@ -1,6 +1,7 @@
 """Attachment events: long values of a chat's messages, written once and read where messages refer to them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from threadkeep.chat_history.attachments import Attached, put_back, references_of
@@ -52,6 +53,16 @@ class Pieces:
             found[piece] = data
             if len(found) >= pieces:
                 self._missing.discard(uuid)
+
+    def take_body(self, body: Mapping[str, Any]) -> None:
+        """A piece from the body of its event, whatever is in it."""
+        piece, pieces, data = body.get("piece"), body.get("pieces"), body.get("data")
+        try:
+            uuid = UUID(str(body.get("uuid")))
+        except ValueError:
+            return
+        if isinstance(piece, int) and isinstance(pieces, int) and isinstance(data, str):
+            self.take(uuid, piece, pieces, data)
 
     def value(self, uuid: UUID) -> str | None:
         """The whole value; None where pieces of it are missing."""

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel, Field
 
 from threadkeep.chat_history.bounded import BoundedCache
+from threadkeep.chat_history.constants import wire_non_empty_str
 from threadkeep.chat_history.models import Chat, now
 from threadkeep.chat_history.registry import ChatSessionRegistry
 from threadkeep.chat_history.sizes import MAX_BODY_BYTES, json_bytes
@@ -97,7 +98,7 @@ class ChatRecords:
             if stored is None:
                 stored = await self._read_state(chat)
             if stored is None:
-                self._states.put(chat_uuid, await ChatState.post(chat, content="state", **fields))
+                self._states.put(chat_uuid, await ChatState.post(chat, content=wire_non_empty_str(None), **fields))
                 return
             try:
                 self._states.put(chat_uuid, await stored.patch(**fields))
@@ -132,7 +133,7 @@ class ChatRecords:
             fields = dict(event)
             if size > MAX_BODY_BYTES:
                 fields |= {"fields": None, "error": f"An event of {size:,} bytes is too large to be stored"}
-            batch.append({"content": event.kind or "event", **fields})
+            batch.append({"content": wire_non_empty_str(None), **fields})
             room -= size
         if batch:
             await ChatEvent.post_batch(chat, batch)

@@ -41,8 +41,11 @@ class LocalAgents:
     def prepare(self, body: RunBody) -> tuple[RunAgentInput, AGUIAgent]:
         """Raises Invalid where the installed `ag-ui-protocol` cannot read the input."""
         given = {name: value for name, value in body.fields.items() if value is not None}
+        messages, binaries = _without_binaries(given["messages"])
         try:
-            checked = RunAgentInput.model_validate({**_OPTIONAL_SINCE_1_0, **given})
+            checked = RunAgentInput.model_validate({**_OPTIONAL_SINCE_1_0, **given, "messages": messages})
+            for at, content in binaries.items():
+                checked.messages[at].content = content
         except ValidationError as error:
             # Where a value may be of several kinds each of them complains; the one that got furthest is meant.
             complaints = error.errors(include_url=False, include_context=False, include_input=False)
@@ -100,6 +103,20 @@ def _load_module(name: str) -> Any:
         raise BadAgent(f"The module {name!r} cannot be imported: {error}") from error
     except Exception as error:
         raise BadAgent(f"The module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _without_binaries(messages: Sequence[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
+    """The messages with their `binary` parts left out, and the whole contents of those that have some, by place.
+
+    Clients of the 0.1 line send such parts, and releases since 1.0 refuse them; they are stored as they came.
+    """
+    checked, contents = [*messages], {}
+    for place, message in enumerate(messages):
+        content = message.get("content")
+        if isinstance(content, list) and any(part.get("type") == "binary" for part in content):
+            contents[place] = content
+            checked[place] = {**message, "content": [part for part in content if part.get("type") != "binary"]}
+    return checked, contents
 
 
 def _place(document: Any, path: Sequence[str | int]) -> list[str | int]:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from threadkeep import clock
 from threadkeep.chat_history.ag_ui.wire import read_object
+from threadkeep.chat_history.attachments import Find, put_back_in
 from threadkeep.chat_history.constants import MessageStatus, Role, app_str
 from threadkeep.contract.threads import (
     Thread,
@@ -58,9 +59,14 @@ def thread_answer(found: RecentSession) -> Thread:
     }
 
 
-def message_answer(event: Event) -> ThreadMessage:
-    """A message from the event that holds it."""
-    body = _object(event.body)
+def body_of(event: Event) -> Mapping[str, Any]:
+    """The body of an event; empty where it is no object."""
+    return _object(event.body)
+
+
+def message_answer(event: Event, find: Find = lambda _: None) -> ThreadMessage:
+    """A message from the event that holds it. `find` knows the long values that are stored beside it."""
+    body = put_back_in(_object(event.body), find)
     answer: ThreadMessage = {
         "messageUuid": _text(body, "message_uuid") or "",
         "aguiId": _text(body, "agui_id"),

@@ -1,13 +1,17 @@
 """What can be done with a user's threads: list, find, rename, delete, read messages and runs. No HTTP here."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from threadkeep.chat_history.attachment_events import ATTACHMENT_EVENT_TYPE, Pieces
+from threadkeep.chat_history.attachments import references_in
 from threadkeep.chat_history.models import Chat
 from threadkeep.contract.threads import MessagePage, RunPage, Thread, ThreadPage
 from threadkeep.domain import limits
+from threadkeep.domain.event import Event
 from threadkeep.domain.session import Session
 from threadkeep.errors import Conflict, Invalid, NotFound
-from threadkeep.gateway.answers import chat_uuid_of, message_answer, run_answer, thread_answer
+from threadkeep.gateway.answers import body_of, chat_uuid_of, message_answer, run_answer, thread_answer
 from threadkeep.gateway.histories import History, find_session
 from threadkeep.gateway.runs import Runs
 from threadkeep.persistence.codec import encode_description
@@ -19,6 +23,8 @@ NAME = 200
 _PREFIX = Chat.__description_prefix__
 _ALL = encode_description(_PREFIX)
 _MESSAGE = "message"
+# Each may be of 4 MiB.
+_ATTACHMENTS = 8
 
 
 class Threads:
@@ -58,7 +64,10 @@ class Threads:
         await history.chats.delete_chat(_chat_uuid(history, session))
 
     async def messages(self, history: History, thread_id: str, limit: int, before: str | None) -> MessagePage:
-        """The newest messages before a cursor, oldest first, in one query. Raises Invalid, NotFound."""
+        """The newest messages before a cursor, oldest first, in one query. Raises Invalid, NotFound.
+
+        Long values cost a query for each few of them; messages without any cost none.
+        """
         session = await self._find(history, thread_id)
         events = await self._container.events.page_back(
             history.principal,
@@ -69,10 +78,31 @@ class Threads:
             limit=limit,
         )
         has_more = len(events) == limit and events[0].sequence_id > 1
+        pieces = await self._attachments(history, session, events)
         return {
-            "items": [message_answer(event) for event in events],
+            "items": [message_answer(event, pieces.value) for event in events],
             "before": str(events[0].sequence_id) if has_more else None,
         }
+
+    async def _attachments(self, history: History, session: Session, events: Sequence[Event]) -> Pieces:
+        """The long values of messages, looked for among the newest ones first."""
+        pieces = Pieces({uuid for event in events for uuid in references_in(body_of(event))})
+        before: int | None = None
+        while not pieces.are_complete:
+            page = await self._container.events.page_back(
+                history.principal,
+                history.space_id,
+                session.id,
+                event_type=ATTACHMENT_EVENT_TYPE,
+                before=before,
+                limit=_ATTACHMENTS,
+            )
+            for event in page:
+                pieces.take_body(body_of(event))
+            if len(page) < _ATTACHMENTS:
+                break
+            before = page[0].sequence_id
+        return pieces
 
     async def runs(self, history: History, thread_id: str, limit: int, cursor: str | None) -> RunPage:
         """The thread's runs, newest first. Raises Invalid, NotFound."""
