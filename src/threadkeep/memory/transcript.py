@@ -15,7 +15,7 @@ from threadkeep.domain import recalled
 from threadkeep.domain.event import Event
 from threadkeep.domain.message_text import fields_of
 
-SILENT_TYPES = frozenset({recalled.EVENT_TYPE, "status", "tool_output"})
+SILENT_TYPES = frozenset({recalled.EVENT_TYPE, "status", "tool_output", "state", "agui", "attachment"})
 """Types of event in which nobody speaks."""
 _BYTES_A_TOKEN = 3
 """English has about four bytes to a token, Chinese three: this counts rather too many tokens than too few."""
