@@ -7,9 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.chat_history.cuts import WAYS, Event, assert_ended, distinct_cuts, terminal_in
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
+from tests.chat_history.odd_events import ENDINGS, EVENTS
 from tests.chat_history.scripts import Crash, ScriptedAgent, until, wire_input
 from threadkeep.chat_history import AGUIStorageAgent, Message, StorageState, StreamPersistenceManager
 from threadkeep.chat_history.ag_ui.opening import live_runs
@@ -115,3 +118,62 @@ async def test_what_a_killed_process_left_active_is_ended_by_the_next_run(name: 
     stored = await asyncio.gather(*(kill(run_input, events, count) for count, events in cuts))
     for (count, events), messages in zip(cuts, stored, strict=True):
         assert_ended(records_of(messages), events[:count], "cancel")
+
+
+async def end(events: Sequence[Event], way: str) -> list[Message]:
+    """Let a run end in some way after these events; what is stored of it."""
+    chats, messages, user = MemoryChats(), MemoryMessages(), uuid4()
+    last: dict[str, list[Any]] = {"crash": [Crash("it broke")], "cancel": [asyncio.Event()], "eof": []}
+    agent = ScriptedAgent([*events, *last[way]])
+    manager = StreamPersistenceManager(lambda: AGUIStorageAgent("a", user, chats, messages, agent))
+    handle = await manager.run(wire_input())
+    if way == "cancel":
+        await until(lambda: bool(agent.inputs))
+        handle.cancel()
+        handle._task.cancel()
+    await handle.wait()
+    return [*messages.messages.values()]
+
+
+@given(events=st.lists(EVENTS, max_size=10), ending=st.none() | ENDINGS)
+def test_no_stream_whatever_leaves_anything_active_however_it_ends(events: list[Event], ending: Event | None) -> None:
+    events = [*events, *([] if ending is None else [ending])]
+
+    async def all_ways() -> None:
+        ways = ("cancel", "crash", "eof")
+        *stored, left = await asyncio.gather(
+            *(end(events, way) for way in ways), kill(plain_input(), events, len(events))
+        )
+        for way, messages in zip(ways, stored, strict=True):
+            assert_ended(records_of(messages), events, way)
+        assert_ended(records_of(left), events, "cancel")
+
+    asyncio.run(all_ways())
+
+
+SUBAGENTS: list[Event] = [
+    {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1"},
+    {"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "I ask somebody."},
+    {"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "somebody", "parentMessageId": "m1"},
+    {"type": "TEXT_MESSAGE_END", "messageId": "m1"},
+    {"type": "TEXT_MESSAGE_START", "messageId": "m2", "role": "assistant", "subagentRunId": "s1"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m2", "delta": "Hm", "subagentRunId": "s1"},
+    {"type": "SUBAGENT_STARTED", "subagentRunId": "s2", "name": "another", "parentSubagentRunId": "s1"},
+    {"type": "SUBAGENT_FINISHED", "subagentRunId": "s2"},
+    {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "result": "Hm"},
+]
+
+
+async def test_subagents_end_with_the_run_that_they_worked_for() -> None:
+    for count in range(len(SUBAGENTS) + 1):
+        events = SUBAGENTS[:count]
+        for way in ("cancel", "crash", "eof"):
+            assert_ended(records_of(await end(events, way)), events, way)
+        left = records_of(await kill(plain_input(), events, count))
+        assert_ended(left, events, "cancel")
+        assert ("subagent" in {what for what, *_ in left}) == (count > 3)
+
+
+def plain_input() -> dict[str, Any]:
+    return {"threadId": "t1", "runId": "r1", "messages": []}

@@ -2,7 +2,8 @@
 
 from tests.chat_history.stored import spoken
 from threadkeep.chat_history import Message, Reasoning, ToolCall
-from threadkeep.chat_history.ag_ui.leftovers import leftovers
+from threadkeep.chat_history.ag_ui.leftovers import interrupted, leftovers
+from threadkeep.chat_history.models import Subagent
 
 
 def active(**fields: object) -> dict[str, object]:
@@ -52,3 +53,20 @@ def test_what_a_user_said_is_none() -> None:
 def test_what_an_agent_said_in_a_user_s_name_is_one() -> None:
     made_up = Message(content="Hi", role="user", run_id="r1", emitter_type="agent", **active())
     assert list(leftovers([made_up], [])) == [made_up]
+
+
+def test_a_message_whose_subagent_is_open_is_one_and_ends_with_it() -> None:
+    done = Subagent(subagent_run_id="s0", name="done", status="complete", in_progress=False)
+    message = spoken("Ask", run_id="r1", subagents=[done, Subagent(subagent_run_id="s1", name="busy")])
+    assert list(leftovers([message], [])) == [message]
+    fields = interrupted(message, "it died")
+    assert (fields["status"], fields["in_progress"], fields["error"]) == ("interrupted", False, "it died")
+    assert [(each.status, each.in_progress, each.error) for each in fields["subagents"]] == [
+        ("complete", False, None),
+        ("interrupted", False, "it died"),
+    ]
+
+
+def test_what_ends_a_leftover_says_nothing_of_what_it_does_not_have() -> None:
+    assert interrupted(spoken("Ask")) == {"status": "interrupted", "in_progress": False}
+    assert interrupted(ToolCall()) == {"status": "interrupted", "in_progress": False}

@@ -1,8 +1,7 @@
 """What a run that has lost its process has left open, closed as interrupted with what was stored of it kept."""
 
 from threadkeep.chat_history import MessageReasoningUpdate, MessageToolCallUpdate, MessageUpdate
-from threadkeep.chat_history.ag_ui.leftovers import leftovers
-from threadkeep.chat_history.constants import MessageStatus
+from threadkeep.chat_history.ag_ui.leftovers import interrupted, leftovers
 from threadkeep.chat_history.models import Message, ToolCall
 from threadkeep.domain.session import Session
 from threadkeep.gateway.answers import chat_uuid_of
@@ -19,13 +18,10 @@ async def close_records(history: History, session: Session) -> None:
     # The session is known, so that nothing depends on a locator.
     history.registry.register(chat_uuid, session.id)
     for record in leftovers(await history.messages.get_chat_messages(chat_uuid), live_runs=()):
-        status = MessageStatus.INTERRUPTED
+        fields = interrupted(record, WHY)
         if isinstance(record, Message):
-            message = MessageUpdate(in_progress=False, status=status, error=WHY)
-            await history.messages.update_message(record.message_uuid, message)
+            await history.messages.update_message(record.message_uuid, MessageUpdate.model_validate(fields))
         elif isinstance(record, ToolCall):
-            call = MessageToolCallUpdate(in_progress=False, status=status, error=WHY)
-            await history.messages.update_message_tool_call(record.uuid, call)
+            await history.messages.update_message_tool_call(record.uuid, MessageToolCallUpdate.model_validate(fields))
         else:
-            step = MessageReasoningUpdate(in_progress=False, status=status, error=WHY)
-            await history.messages.update_message_reasoning(record.uuid, step)
+            await history.messages.update_message_reasoning(record.uuid, MessageReasoningUpdate.model_validate(fields))

@@ -10,7 +10,7 @@ from uuid import UUID
 from threadkeep.chat_history.ag_ui.content import text_and_parts
 from threadkeep.chat_history.ag_ui.fold import Fold
 from threadkeep.chat_history.ag_ui.inputs import LENIENT, Arrival, InputRules, read_input
-from threadkeep.chat_history.ag_ui.leftovers import Leftover, leftovers
+from threadkeep.chat_history.ag_ui.leftovers import Leftover, interrupted, leftovers
 from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, mapping_of, plain, text_of
 from threadkeep.chat_history.ag_ui.records import Call, Row, Text
 from threadkeep.chat_history.ag_ui.snapshot import Known, Question
@@ -138,10 +138,9 @@ async def open_run(
 
 def _changes(arrival: Arrival, stored: Sequence[Message], live: frozenset[str]) -> Changes:
     """What the input, and the end of runs that died, change in stored records."""
-    interrupted = {"in_progress": False, "status": MessageStatus.INTERRUPTED}
-    changes: Changes = {id(record): (record, dict(interrupted)) for record in leftovers(stored, live)}
+    changes: Changes = {id(record): (record, interrupted(record)) for record in leftovers(stored, live)}
     for call in arrival.abandoned:
-        changes[id(call)] = (call, {**interrupted, "awaiting": False})
+        changes[id(call)] = (call, {**interrupted(call), "awaiting": False})
     for answer in arrival.answers:
         content, parts = text_and_parts(answer.fields.get("content"))
         error = error_of(answer.fields.get("error"))

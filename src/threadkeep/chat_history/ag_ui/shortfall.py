@@ -12,6 +12,7 @@ from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.ag_ui.stored_rows import StoredRows
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.dto import MessageCreate, MessageReasoningUpdate, MessageToolCallUpdate, MessageUpdate
+from threadkeep.chat_history.models import Subagent
 from threadkeep.chat_history.protocols import MessageRepositoryLike
 
 logger = logging.getLogger("threadkeep.chat_history")
@@ -25,7 +26,7 @@ _telling: set[asyncio.Task[None]] = set()
 class Shortfall:
     """One row that ends as errored in the store: `create` where it may not be there at all, else by its uuid.
 
-    `calls` and `reasonings` are those that the store may still have as active.
+    `calls` and `reasonings` are those that the store may still have as active, `subagents` all that it has.
     """
 
     reason: str
@@ -33,6 +34,7 @@ class Shortfall:
     create: MessageCreate | None
     calls: list[UUID] = field(default_factory=list)
     reasonings: list[UUID] = field(default_factory=list)
+    subagents: list[Subagent] = field(default_factory=list)
 
     async def store(self, repository: MessageRepositoryLike) -> None:
         """Say it. Raises what the repository raises."""
@@ -43,7 +45,9 @@ class Shortfall:
                 created = await repository.create_message(self.create.model_copy(update=note))
                 is_told = created.status == MessageStatus.ERRORED
             if not is_told:
-                await repository.update_message(self.uuid, MessageUpdate.model_validate(note))
+                subagents = [each.model_copy(update=note) if each.in_progress else each for each in self.subagents]
+                fields = {**note, "subagents": subagents or None}
+                await repository.update_message(self.uuid, MessageUpdate.model_validate(fields))
             for call in self.calls:
                 await repository.update_message_tool_call(call, MessageToolCallUpdate.model_validate(note))
             for step in self.reasonings:
@@ -65,8 +69,8 @@ def shortfall_of(row: Row, reason: str, state: StorageState, stored: StoredRows)
         for step in row.reasonings
         if stored.may_be_open(step)
     ]
-    known = uuid or state.message_creates[row].message_uuid
-    return Shortfall(reason, known, create, *([], []) if create is not None else (calls, steps))
+    subagents = stored.subagents_of(row)
+    return Shortfall(reason, uuid or state.message_creates[row].message_uuid, create, calls, steps, subagents)
 
 
 def tell_later(

@@ -55,6 +55,10 @@ class StoredRows:
         values = self._of(record).values
         return values.get("status", MessageStatus.ACTIVE) is MessageStatus.ACTIVE and not values.get("awaiting")
 
+    def subagents_of(self, row: Row) -> list[Subagent]:
+        """The subagents that are stored with a row."""
+        return self._of(row).values.get("subagents") or []
+
     def length(self, row: Written) -> int:
         """How many characters of a row's content are stored."""
         return len(self._of(row).values.get("content", "")) if isinstance(row, Row) else 0
