@@ -22,7 +22,8 @@ demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
 
 test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-UI
 	$(BIN)/python -m pytest
-	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' python -m pytest tests/chat_history tests/gateway
+	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' --with 'agent-framework-ag-ui>=1.7' \
+		python -m pytest tests/chat_history tests/gateway tests/integrations
 
 interop: $(INTEROP)/ready  ## Drive the published clients and ours by the same scenarios, and compare what is stored
 	$(BIN)/python -m interop

@@ -7,6 +7,7 @@ except ImportError as error:
 
     raise MissingExtra("agent-framework", "threadkeep.integrations.agent_framework") from error
 
+from threadkeep.integrations.agent_framework.ag_ui import FrameworkAGUIAgent
 from threadkeep.integrations.agent_framework.agent import PersistentAgent
 from threadkeep.integrations.agent_framework.conversation import Conflict, ConversationConflict
 from threadkeep.integrations.agent_framework.middleware import ChatHistoryPersistingMiddleware
@@ -14,6 +15,7 @@ from threadkeep.integrations.agent_framework.provider import ThreadkeepHistoryPr
 from threadkeep.integrations.agent_framework.repair import repaired
 from threadkeep.integrations.agent_framework.rows import FrameworkMessage, FrameworkToolCall
 from threadkeep.integrations.agent_framework.sessions import RecordedSession
+from threadkeep.integrations.agent_framework.snapshots import ThreadkeepSnapshotStore
 
 del _agent_framework
 
@@ -21,10 +23,12 @@ __all__ = [
     "ChatHistoryPersistingMiddleware",
     "Conflict",
     "ConversationConflict",
+    "FrameworkAGUIAgent",
     "FrameworkMessage",
     "FrameworkToolCall",
     "PersistentAgent",
     "RecordedSession",
     "ThreadkeepHistoryProvider",
+    "ThreadkeepSnapshotStore",
     "repaired",
 ]

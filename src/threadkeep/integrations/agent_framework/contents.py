@@ -155,7 +155,7 @@ def _is_settled(content: Content, answered: Collection[str | None]) -> bool:
 
 def is_answered(call: ToolCall) -> bool:
     """Whether a stored call has its result, be it an empty one."""
-    return bool(call.content or call.tool_call_id not in (None, call.agui_id))
+    return bool(call.content or _parts_of(call) or call.tool_call_id not in (None, call.agui_id))
 
 
 def result_text(result: Content) -> str:
@@ -218,7 +218,13 @@ def _result(call: ToolCall) -> Content | None:
         # Whoever changed the text since, changed the result.
         if kept is not None and result_text(kept) == call.content:
             return kept
-    return Content.from_function_result(_call_id(call), result=call.content, exception=call.error)
+    parts = [content for part in _parts_of(call) if (content := content_of_part(part)) is not None]
+    return Content.from_function_result(_call_id(call), result=parts or call.content, exception=call.error)
+
+
+def _parts_of(call: ToolCall) -> list[Any]:
+    """The parts of a result that a frontend or an AG-UI agent gave."""
+    return getattr(call, "parts", None) or []
 
 
 def _native_message(message: Message, contents: Sequence[Content]) -> Native:
