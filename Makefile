@@ -10,6 +10,8 @@ unexport VIRTUAL_ENV
 
 # The published clients want an environment of their own.
 INTEROP := interop/.venv
+# So does each version of mem0's client.
+MEM0 := 0.1.118 1.0.11 2.2.1
 
 .DEFAULT_GOAL := check
 .PHONY: check demo test interop lint fix bench help
@@ -23,9 +25,10 @@ demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
 test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-UI
 	$(BIN)/python -m pytest
 	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' --with 'agent-framework-ag-ui>=1.7' \
-		python -m pytest tests/chat_history tests/gateway tests/integrations
+		python -m pytest tests/chat_history tests/gateway tests/integrations/agent_framework_ag_ui \
+		tests/integrations/agent_framework/test_ag_ui.py
 
-interop: $(INTEROP)/ready  ## Drive the published clients and ours by the same scenarios, and compare what is stored
+interop: $(INTEROP)/ready $(MEM0:%=interop/.venv-mem0-%/ready)  ## Drive the published clients and ours by the same scenarios, and compare what is stored
 	$(BIN)/python -m interop
 
 lint: $(VENV)/ready  ## Check format, style, imports and types
@@ -53,4 +56,9 @@ $(INTEROP)/ready: $(VENV)/ready interop/requirements.txt
 	$(UV) venv --quiet --allow-existing --python $(BIN)/python $(INTEROP)
 	$(UV) pip sync --quiet --python $(INTEROP)/bin/python interop/requirements.txt
 	$(UV) pip install --quiet --python $(INTEROP)/bin/python --no-deps --editable .
+	@touch $@
+
+interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready
+	$(UV) venv --quiet --allow-existing --python $(BIN)/python interop/.venv-mem0-$*
+	$(UV) pip sync --quiet --python interop/.venv-mem0-$*/bin/python $<
 	@touch $@

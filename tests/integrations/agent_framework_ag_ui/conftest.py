@@ -1,4 +1,4 @@
-"""Tests with the framework's own AG-UI package, which wants the 0.1 line of the protocol: `make test` runs them on it."""
+"""Tests with the framework's own AG-UI package, which wants the 0.1 line of the protocol: `make test` has it there."""
 
 import importlib.util
 

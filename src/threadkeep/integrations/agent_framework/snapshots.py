@@ -82,8 +82,7 @@ class ThreadkeepSnapshotStore:
             ValueError: the scope or the thread id is empty.
             DRMemoryServiceError: as for every call; the snapshot from before stays.
         """
-        fields = {
-            "content": _CONTENT,
+        fields: dict[str, Any] = {
             "messages": list(snapshot.messages),
             "state": snapshot.state,
             "interrupt": snapshot.interrupt,
@@ -97,7 +96,7 @@ class ThreadkeepSnapshotStore:
                 if found:
                     await found[0].patch(**fields)
                 else:
-                    await SnapshotEvent.post(thread, **fields)
+                    await SnapshotEvent.post(thread, content=_CONTENT, **fields)
             except (DRMemoryNotFoundError, DRMemoryVersionConflictError):
                 # It was deleted, or saved by somebody else, meanwhile.
                 self._threads.drop(_key(scope, thread_id))
