@@ -12,6 +12,8 @@ unexport VIRTUAL_ENV
 INTEROP := interop/.venv
 # So does each version of mem0's client.
 MEM0 := 0.1.118 1.0.11 2.2.1
+# So does each version of mem0's client.
+MEM0 := 0.1.118 1.0.11 2.2.1
 
 .DEFAULT_GOAL := check
 .PHONY: check demo test interop lint fix bench help
@@ -56,6 +58,11 @@ $(INTEROP)/ready: $(VENV)/ready interop/requirements.txt
 	$(UV) venv --quiet --allow-existing --python $(BIN)/python $(INTEROP)
 	$(UV) pip sync --quiet --python $(INTEROP)/bin/python interop/requirements.txt
 	$(UV) pip install --quiet --python $(INTEROP)/bin/python --no-deps --editable .
+	@touch $@
+
+interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready
+	$(UV) venv --quiet --allow-existing --python $(BIN)/python interop/.venv-mem0-$*
+	$(UV) pip sync --quiet --python interop/.venv-mem0-$*/bin/python $<
 	@touch $@
 
 interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready

@@ -1,7 +1,8 @@
 """Starts a server on each engine, then runs the scenarios in the clients' environment: `python -m interop`.
 
 Runs in the project's environment, which has the server. The scenarios run in `interop/.venv`, which has the published
-clients, and ours as a client only. Further arguments go to pytest.
+clients, and ours as a client only; those of memories run in an environment for each version of mem0's client.
+Further arguments go to pytest.
 """
 
 import os
@@ -17,11 +18,15 @@ from threadkeep.testing import postgres
 FOLDER = Path(__file__).parent
 PYTHON = FOLDER / ".venv" / "bin" / "python"
 TOKEN = "tk_interop"
+MEM0 = FOLDER / "mem0"
+MEM0_VERSIONS = ("0.1.118", "1.0.11", "2.2.1")
 _STOP_SECONDS = 30
+_NO_TESTS = 5
+"""What pytest answers where the arguments choose none."""
 
 
 def main() -> int:
-    """Run the scenarios; the answer is pytest's."""
+    """Run the scenarios; the answer is pytest's, the first that is not well."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="threadkeep-interop-")))
         server = stack.enter_context(postgres.running())
@@ -35,8 +40,19 @@ def main() -> int:
         environment |= {"INTEROP_TOKEN": TOKEN, "HOME": str(folder)}
         for engine, database in databases.items():
             environment[f"INTEROP_{engine}"] = stack.enter_context(serving(database))
-        command = [str(PYTHON), "-m", "pytest", "-c", str(FOLDER / "pytest.ini"), str(FOLDER), *sys.argv[1:]]
-        return subprocess.run(command, env=environment, cwd=FOLDER.parent, check=False).returncode
+        # Their client tells its makers what it does, unless it is asked not to.
+        environment["MEM0_TELEMETRY"] = "False"
+        runs = [(PYTHON, FOLDER, ["--ignore", str(MEM0)])]
+        for version in MEM0_VERSIONS:
+            python = FOLDER / f".venv-mem0-{version}" / "bin" / "python"
+            runs.append((python, MEM0, ["--confcutdir", str(FOLDER)]))
+        answers = []
+        for python, tests, options in runs:
+            print(f"{tests.relative_to(FOLDER.parent)} in {python.parent.parent.name}", flush=True)
+            command = [str(python), "-m", "pytest", "-c", str(tests / "pytest.ini"), str(tests), *options]
+            done = subprocess.run([*command, *sys.argv[1:]], env=environment, cwd=FOLDER.parent, check=False)
+            answers.append(done.returncode)
+        return next((answer for answer in answers if answer not in (0, _NO_TESTS)), 0)
 
 
 @contextmanager

@@ -299,7 +299,8 @@ async def test_entities_are_listed_and_deleted_by_any_name(mem0: Mem0) -> None:
     assert [found[f"total_{name}s"] for name in ("user", "agent", "app", "run")] == [1, 1, 0, 1]
     assert found["count"] == 3
     # Older clients do not encode the slash of a name, newer ones do.
-    assert (await mem0.call("DELETE", "v2/entities/user/al%2Fice%00/")).status_code == 404
+    await mem0.ok("DELETE", "v2/entities/user/al%2Fice%00/")
+    assert (await mem0.ok("GET", "v1/entities/"))["count"] == 3
     assert (await mem0.call("DELETE", "v2/entities/user/al/ice/")).status_code == 200
     assert (await mem0.call("DELETE", "v2/entities/run/r/")).status_code == 200
     assert (await mem0.call("DELETE", "v2/entities/thing/r/")).status_code == 400
