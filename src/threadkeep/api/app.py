@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 
 from threadkeep import __version__
 from threadkeep.api import docs, openapi
-from threadkeep.api.routes import events, mem0, mem0_more, sessions, space_events, spaces, version
+from threadkeep.api.routes import events, extractions, mem0, mem0_more, sessions, space_events, spaces, version
 from threadkeep.api.routing import Operation, routes
 from threadkeep.api.shell import build
 from threadkeep.services.container import Container
@@ -14,6 +14,7 @@ OPERATIONS: list[Operation] = [
     *spaces.OPERATIONS,
     *sessions.OPERATIONS,
     *events.OPERATIONS,
+    *extractions.OPERATIONS,
     *space_events.OPERATIONS,
     *mem0_more.OPERATIONS,
     *mem0.OPERATIONS,
@@ -25,6 +26,7 @@ _TRIED = [
     *sessions.OPERATIONS,
     *space_events.OPERATIONS,
     *spaces.OPERATIONS,
+    *extractions.OPERATIONS,
     *mem0_more.OPERATIONS,
     *mem0_more.ALIASES,
     *mem0.OPERATIONS,
