@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chat_history.cuts import WAYS, Event, assert_ended, distinct_cuts, terminal_in
@@ -135,6 +135,7 @@ async def end(events: Sequence[Event], way: str) -> list[Message]:
     return [*messages.messages.values()]
 
 
+@settings(max_examples=40)
 @given(events=st.lists(EVENTS, max_size=10), ending=st.none() | ENDINGS)
 def test_no_stream_whatever_leaves_anything_active_however_it_ends(events: list[Event], ending: Event | None) -> None:
     events = [*events, *([] if ending is None else [ending])]

@@ -183,6 +183,7 @@ def test_arguments_that_are_an_object_pass_as_they_are(text: str) -> None:
         ("not json", '{"arguments": "not json"}'),
         ('{"a":NaN}', '{"arguments": "{\\"a\\":NaN}"}'),
         ("[1e999]", '{"arguments": "[1e999]"}'),
+        ('{"a": "\ud83d', '{"arguments": "{\\"a\\": \\"\\ud83d"}'),
     ],
 )
 def test_other_arguments_become_an_object_that_loses_nothing_whole(text: str, becomes: str) -> None:

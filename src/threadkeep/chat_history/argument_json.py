@@ -36,7 +36,8 @@ def _beginning(text: str) -> Any:
         return text
     try:
         value = from_json(text, allow_partial=True, allow_inf_nan=False)
-    except ValueError:
+    except (TypeError, ValueError):
+        # To this reader a text with half a surrogate pair is none at all.
         return text
     return value if isinstance(value, dict) and value else text
 

@@ -102,9 +102,12 @@ class ChatSessionRegistry:
     @contextmanager
     def creating(self, chat_uuid: UUID) -> Iterator[None]:
         """While a chat is being created, whoever needs it waits."""
-        event = self._creating[chat_uuid] = asyncio.Event()
+        event = asyncio.Event()
+        # One that is created twice at once is waited for until the first of them is done.
+        owner = self._creating.setdefault(chat_uuid, event) is event
         try:
             yield
         finally:
-            del self._creating[chat_uuid]
+            if owner:
+                del self._creating[chat_uuid]
             event.set()

@@ -45,6 +45,14 @@ class ChatConformance(StoreUnderTest):
             assert len({chat.chat_uuid for chat in made}) == 1
             assert len(await store.chats.get_all_chats(user)) == 1
 
+    async def test_a_create_that_is_repeated_while_it_goes_on_is_one_chat(self) -> None:
+        async with self.open_store() as store:
+            data = ChatCreate(user_uuid=uuid4(), thread_id="thread-1")
+            made = await asyncio.gather(*(store.chats.create_chat(data) for _ in range(3)))
+            assert {chat.chat_uuid for chat in made} == {data.chat_uuid}
+            assert len(await store.chats.get_all_chats(data.user_uuid)) == 1
+            assert (await say(store, made[0], "Hello")).content == "Hello"
+
     async def test_two_users_may_have_the_same_thread_id(self) -> None:
         async with self.open_store() as store:
             one, other = await new_chat(store), await new_chat(store)
