@@ -84,7 +84,7 @@ async def storage_agent(engine: str) -> None:
             registry = ChatSessionRegistry(space)
             chats, messages = ChatRepository(space, registry), MessageRepository(space, registry)
             user = uuid4()
-            counted = _count_requests(client)
+            counted = count_requests(client)
             for round_ in range(ROUNDS):
                 talker = _Talker()
                 bare += await _delays(talker, talker.run(_input(f"bare-{round_}")))
@@ -118,7 +118,7 @@ def _input(thread: str) -> RunAgentInput:
     )
 
 
-def _count_requests(client: DRMemoryServiceClient) -> list[int]:
+def count_requests(client: DRMemoryServiceClient) -> list[int]:
     """A counter of the requests that the client sends from now on."""
     counted = [0]
     send = client.send
