@@ -56,6 +56,7 @@ ALLOWED = (
     Difference("orm", f"{_BODY}/*", ABSENT, ANY, _DEFAULTS),
     Difference("chat", f"{_BODY}/*", ABSENT, None, _EMPTY),
     Difference("chat", f"{_BODY}/*/*/*", ABSENT, None, _EMPTY),
+    Difference("chat", f"{_BODY}/subagents", ABSENT, [], _EMPTY),
     Difference("chat", f"{_BODY}/run_id", ABSENT, ANY, _MORE),
     Difference("chat", f"{_CALL}/awaiting", ABSENT, False, _MORE),
     Difference("chat", f"{_CALL}/tool_call_id", "c1", "result-1", _RESULT),

@@ -58,6 +58,12 @@ def test_bytes_that_are_no_utf_8_can_still_be_folded() -> None:
     assert WireEvent(b'{"type":"CUSTOM","value":"\xff"}').fields["value"] == "\ufffd"
 
 
+def test_a_number_of_any_length_does_not_hide_what_stands_beside_it() -> None:
+    event = WireEvent(b'{"type":"CUSTOM","name":"n","value":[' + b"9" * 5_000 + b',-1e999]}')
+    assert (event.type, event.fields["name"]) == ("CUSTOM", "n")
+    assert WireEvent(b'\xef\xbb\xbf{"type":"CUSTOM"}').type == "CUSTOM"
+
+
 @pytest.mark.parametrize("kind", [None, 3, ["RUN_STARTED"], {}])
 def test_a_type_that_is_no_text_is_none(kind: Any) -> None:
     assert event_type(WireEvent.of({"type": kind})) == event_type({"type": kind}) == event_type(object()) == ""

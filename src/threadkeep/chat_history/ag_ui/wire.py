@@ -113,11 +113,19 @@ def read_object(raw: bytes) -> Mapping[str, Any]:
         value = from_json(raw)
     except ValueError:
         try:
-            # The slower reader takes what the fast one refuses: lone surrogates, and bytes that are no UTF-8.
-            value = json.loads(raw.decode("utf-8", "replace"))
+            # The slower reader takes what the fast one refuses: lone surrogates, bytes that are no UTF-8, long numbers.
+            value = json.loads(raw.decode("utf-8-sig", "replace"), parse_int=_read_integer)
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
+
+
+def _read_integer(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        # Python reads no number of more than some thousand digits.
+        return float(text)
 
 
 def _model_fields(model: BaseModel) -> dict[str, Any]:
@@ -135,6 +143,8 @@ def _model_fields(model: BaseModel) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return _model_dump(value)
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
