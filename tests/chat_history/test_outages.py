@@ -334,7 +334,38 @@ async def test_a_long_run_on_a_store_that_works_may_be_longer_than_what_it_may_h
     assert [(len(row[1]), row[2]) for row in outage.rows()[1:]] == [(10_000, "complete")] * 50
 
 
+async def test_a_store_that_hangs_lets_a_run_hold_no_more_than_one_that_fails() -> None:
+    outage, away = Outage(), asyncio.Event()
+
+    async def hang() -> None:
+        if outage.messages.messages:
+            await away.wait()
+
+    outage.messages.before_write = hang
+    script = run_of(said("m0", "Before"), words(100))
+    handle = await outage.begin(script, max_pending_bytes=20_000, put_timeout=0.0)
+    assert len([event async for event in handle.events()]) == len(script)
+    away.set()
+    await handle.wait()
+    _, before, short = outage.stored()
+    assert before.status.value == "complete"
+    assert (len(short.content) <= 20_000, short.status.value) == (True, "errored")
+
+
 # Who waits, and for how long
+
+
+async def test_a_write_that_takes_too_long_is_given_up_and_repeated() -> None:
+    outage, hung = Outage(attempt=0.0), iter([True] * 3)
+
+    async def hang() -> None:
+        if outage.messages.messages and next(hung, False):
+            await asyncio.Event().wait()
+
+    outage.messages.before_write = hang
+    await outage.play(TALK)
+    assert outage.rows() == WHOLE
+    assert next(hung, None) is None
 
 
 async def test_an_agent_that_breaks_is_told_to_the_client_at_once_whatever_the_store_does() -> None:

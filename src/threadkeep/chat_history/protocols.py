@@ -43,7 +43,9 @@ class MessageRepositoryLike(Protocol):
     """Where messages are kept, with the tool calls and reasonings in them.
 
     The storage agent repeats a write whose outcome it does not know, with the same `message_uuid` or `uuid`. A store
-    that keeps those ids and answers a repeated create with what is there never has anything twice.
+    that keeps those ids and answers a repeated create with what is there never has anything twice. A write to a chat
+    that was deleted raises `threadkeep.errors.NotFound`; every other error is one that the agent tries again, or tells
+    in the record. `threadkeep.testing.conformance` tries all of it.
     """
 
     def transaction(self) -> AbstractAsyncContextManager[None]:

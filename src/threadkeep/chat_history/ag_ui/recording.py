@@ -79,9 +79,11 @@ class Recording:
     def take(self, event: object) -> bool:
         """Queue an event; False where there is no room."""
         waiting, size = len(self._queue), event_bytes(event)
-        if waiting >= self._max_queue_size or not self._has_bytes(event, size):
+        ends = event_type(event) in TERMINAL_TYPES
+        # The end of the run may always be held: it says how the rest ends.
+        if waiting >= self._max_queue_size or not (ends or self._backlog.has_room(size)):
             return False
-        self._has_ended = self._has_ended or event_type(event) in TERMINAL_TYPES
+        self._has_ended = self._has_ended or ends
         self._backlog.come(size)
         self._queue.append((event, datetime.now(UTC), size))
         self._overflowed = False
@@ -106,10 +108,6 @@ class Recording:
                 self._overflowed = True
         if not self.take(event):
             self._miss(event)
-
-    def _has_bytes(self, event: object, size: int) -> bool:
-        """Whether an event may be held too. The end of the run always may: it says how the rest ends."""
-        return event_type(event) in TERMINAL_TYPES or self._backlog.has_room(size)
 
     def end(self, status: MessageStatus, error: str | None = None) -> None:
         """The stream has ended this way; it counts only where no terminal event came before."""
