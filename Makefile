@@ -16,7 +16,7 @@ MEM0 := 0.1.118 1.0.11 2.2.1
 MEM0 := 0.1.118 1.0.11 2.2.1
 
 .DEFAULT_GOAL := check
-.PHONY: check demo test interop lint fix bench help
+.PHONY: check demo test interop lint fix eval bench help
 
 check: lint test interop  ## Lint, test, and drive the published clients: what CI runs
 
@@ -42,6 +42,9 @@ lint: $(VENV)/ready  ## Check format, style, imports and types
 fix: $(VENV)/ready  ## Format, and mend what can be mended by itself
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+eval: $(VENV)/ready  ## Say how good extraction is on the labelled set, by the model of THREADKEEP_LLM_BASE_URL or by rules
+	$(BIN)/python -m eval
 
 bench: $(VENV)/ready  ## Measure, as ratios in one run
 	$(BIN)/python -m bench
