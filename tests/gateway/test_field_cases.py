@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from tests.chat_history.cases import load_cases, pick
+from tests.chat_history.conformance import errors_of
 from tests.chat_history.test_cases import OUR_READING
 from tests.gateway.stack import Client, Json, open_client, read_frames, serve
 from threadkeep.gateway.agents import agents_of
@@ -163,6 +164,9 @@ async def test_a_field_case_leaves_the_history_that_a_user_wants(
         ended_by_itself = bool(sent) and sent[-1]["type"] in TERMINALS
         assert [kind for kind in added if kind in TERMINALS] == added[-1:]
         assert bool(added) is not ended_by_itself
+        # An independent judge finds no fault that the agent had not made; a cut stream is closed.
+        faults = errors_of(map(json.loads, received))
+        assert faults <= errors_of(sent) if ended_by_itself else faults == set()
 
 
 async def test_a_chat_that_is_deleted_in_the_middle_of_a_run_stays_deleted(
