@@ -48,6 +48,11 @@ class Settings:
         "Extract the memories of a session that ends before it was due: always, expired (unless a caller deleted it), "
         "never.",
     )
+    delete_memories_along: bool = _setting(
+        False,
+        "Delete the memories that came from a session or an event when a caller deletes it. What is erased always takes "
+        "them along.",
+    )
     llm_base_url: str | None = _setting(
         None, "The OpenAI-compatible endpoint that memories are extracted with, such as https://api.openai.com/v1."
     )

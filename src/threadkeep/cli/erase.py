@@ -18,7 +18,8 @@ def erase(database: str, participant: str, yes: bool) -> None:
     """Remove a person for good, and say what was removed.
 
     Sessions in which the person was alone with agents go, and so do the memory spaces that they own, as if they had
-    never been. Of a session with others, the person's own events go, and their id. Nothing of this can be undone.
+    never been. Of a session with others, the person's own events go, and their id. Memories go that came of any of
+    this, that are about the person, or that the person said. Nothing of this can be undone.
     """
     run(with_container(Settings(database=database), lambda services: _erase(services, participant, yes)))
 
@@ -33,8 +34,9 @@ async def _erase(services: Container, participant: str, yes: bool) -> None:
     ) as bar:
         erased = await services.erasure.erase(participant, lambda: bar.update(1))
     click.echo(
-        f"Removed {participant}: {_counted(erased)}, events: {erased.events}, tokens: {erased.tokens}."
-        if any((erased.spaces, erased.sessions, erased.shared, erased.tokens))
+        f"Removed {participant}: {_counted(erased)}, events: {erased.events}, "
+        f"memories: {erased.memories}, tokens: {erased.tokens}."
+        if any((erased.spaces, erased.sessions, erased.shared, erased.memories, erased.tokens))
         else f"There was nothing of {participant}."
     )
 

@@ -37,6 +37,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("work")
 @setting("purge_after", type=click.IntRange(min=0))
 @setting("final_extraction", type=click.Choice(FINAL_EXTRACTIONS))
+@setting("delete_memories_along")
 @model_settings
 @setting("run_lease", type=click.IntRange(min=1))
 @setting("run_bytes", type=click.IntRange(min=1))

@@ -87,6 +87,7 @@ class Container:
             from threadkeep.storage.traced import TracedDatabase
 
             database = TracedDatabase(database, tracing)
+        along = settings.delete_memories_along
         embedding = Embedding(database, embedder or endpoints.embedder)
         memories = Memories(database, embedding)
         jobs = Jobs(database)
@@ -95,8 +96,8 @@ class Container:
             settings,
             database,
             Spaces(database),
-            Sessions(database, final_extraction=settings.final_extraction == "always"),
-            Events(database, max_content=settings.max_content),
+            Sessions(database, final_extraction=settings.final_extraction == "always", memories_too=along),
+            Events(database, max_content=settings.max_content, memories_too=along),
             SpaceEvents(database),
             Tokens(database),
             Runs(database),

@@ -6,7 +6,7 @@ from functools import partial
 
 from threadkeep import clock
 from threadkeep.domain import limits
-from threadkeep.storage import erasure
+from threadkeep.storage import erasure, memory_removal
 from threadkeep.storage.database import Database
 
 _PAGE = 500
@@ -24,6 +24,8 @@ class Erased:
     """Sessions that others go on with, and that the person is taken out of."""
     events: int = 0
     """Events of both kinds of session."""
+    memories: int = 0
+    """Memories about the person, or said by them, that are left when the sessions are done."""
     tokens: int = 0
 
 
@@ -63,8 +65,20 @@ class Erasure:
                 erased.events += await self._remove_session(space_id, session_id)
                 erased.sessions += 1
             progress()
+        erased.memories = await self._remove_memories(person)
         erased.tokens = await self._database.write(lambda: erasure.remove_user(person))
         return erased
+
+    async def _remove_memories(self, person: str) -> int:
+        count, after = 0, ("", "")
+        while page := await self._database.scan(partial(memory_removal.about, person, after, _PAGE)):
+            for space_id, memory_id in page:
+                after = (space_id, memory_id)
+                await self._database.write(partial(memory_removal.remove, space_id, [memory_id]))
+            count += len(page)
+        while not await self._database.write(partial(memory_removal.remove_handed_in, person, _PAGE)):
+            pass
+        return count
 
     async def _sessions(self, person: str) -> AsyncIterator[tuple[str, str, tuple[str, ...]]]:
         after = ("", "")

@@ -17,7 +17,7 @@ from threadkeep.errors import (
 )
 from threadkeep.services.idempotency import Once, write
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import appends, events, sessions, text
+from threadkeep.storage import appends, events, memory_removal, sessions, text
 from threadkeep.storage.database import Database
 from threadkeep.storage.event_keys import Taken
 from threadkeep.storage.lookup_keys import Held
@@ -37,8 +37,10 @@ _ROW_BYTES = 200
 
 
 class Events:
-    def __init__(self, database: Database, *, max_content: int = limits.CONTENT) -> None:
+    def __init__(self, database: Database, *, max_content: int = limits.CONTENT, memories_too: bool = False) -> None:
+        """`memories_too`: whoever deletes an event deletes what is remembered of it."""
         self._database = database
+        self._memories_too = memories_too
         self._max_content = max_content
         # No caller changes a session's participants, but an operator may take one out for good.
         self._participants: dict[tuple[str, str, str], tuple[tuple[str, ...], int]] = {}
@@ -237,10 +239,17 @@ class Events:
     async def delete(self, principal: Principal, space_id: str, session_id: str, sequence_id: int) -> None:
         """Soft-delete an event; its number is never given out again, and its keys are free. Raises NotFound."""
         check_ids(space_id, session_id)
-        if not 0 < sequence_id <= limits.INTEGER or not await self._database.write(
-            lambda: events.delete(space_id, session_id, principal.user_id, sequence_id, clock.now())
-        ):
+        if not 0 < sequence_id <= limits.INTEGER:
             raise _no_event(sequence_id)
+        now = clock.now()
+
+        def operation() -> Steps[None]:
+            if not (yield from events.delete(space_id, session_id, principal.user_id, sequence_id, now)):
+                raise _no_event(sequence_id)
+            if self._memories_too:
+                yield from memory_removal.delete_along(space_id, session_id, sequence_id, now)
+
+        await self._database.write(operation)
 
     async def _append_once(self, wish: appends.Append, once: Once[list[Event]]) -> list[Event]:
         """Append in a transaction of its own. Nothing is looked up before the key: the session may be gone by now."""

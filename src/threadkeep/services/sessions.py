@@ -11,7 +11,7 @@ from threadkeep.services.idempotency import Once, write
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
 from threadkeep.storage import lifecycle as stored_lifecycle
-from threadkeep.storage import recent_sessions, session_pages, sessions
+from threadkeep.storage import memory_removal, recent_sessions, session_pages, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.recent_sessions import RecentSession
 from threadkeep.storage.session_pages import Filters
@@ -29,9 +29,11 @@ class RecentPage:
 
 
 class Sessions:
-    def __init__(self, database: Database, *, final_extraction: bool = True) -> None:
+    def __init__(self, database: Database, *, final_extraction: bool = True, memories_too: bool = False) -> None:
+        """`memories_too`: whoever deletes a session deletes what is remembered of it, and nothing more is extracted."""
         self._database = database
-        self._final_extraction = final_extraction
+        self._final_extraction = final_extraction and not memories_too
+        self._memories_too = memories_too
 
     async def create(
         self, principal: Principal, space_id: str, draft: SessionDraft, *, once: Once[Session] | None = None
@@ -182,12 +184,18 @@ class Sessions:
     async def delete(self, principal: Principal, space_id: str, session_id: str) -> None:
         """Soft-delete the session; its events are gone with it. Raises NotFound."""
         check_ids(space_id, session_id)
-        if not await self._database.write(
-            lambda: sessions.delete(
-                space_id, session_id, principal.user_id, clock.now(), final_extraction=self._final_extraction
+        now = clock.now()
+
+        def operation() -> Steps[None]:
+            found = yield from sessions.delete(
+                space_id, session_id, principal.user_id, now, final_extraction=self._final_extraction
             )
-        ):
-            raise no_session(session_id)
+            if not found:
+                raise no_session(session_id)
+            if self._memories_too:
+                yield from memory_removal.delete_along(space_id, session_id, None, now)
+
+        await self._database.write(operation)
 
 
 def check_ids(space_id: str, session_id: str) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, sele
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import limits
-from threadkeep.storage import purge, text
+from threadkeep.storage import memory_removal, purge, text
 from threadkeep.storage import sessions as stored_sessions
 from threadkeep.storage.statement import Contains, Statement, Steps, like_pattern
 from threadkeep.storage.tables import (
@@ -59,7 +59,7 @@ _REMOVE_KEYS = Statement(
         *_in_session(event_lookup_keys), event_lookup_keys.c.seq.in_(select(events.c.seq).where(*_SOME_OF_THEIRS))
     )
 )
-_REMOVE_EVENTS = Statement(delete(events).where(*_SOME_OF_THEIRS).returning(events.c.deleted_at))
+_REMOVE_EVENTS = Statement(delete(events).where(*_SOME_OF_THEIRS).returning(events.c.deleted_at, events.c.seq))
 _COUNT_DOWN = Statement(
     update(session_counters)
     .where(*_in_session(session_counters))
@@ -134,7 +134,9 @@ def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], 
     some = {**at, "person": kept, "edge": edge[0][0] if edge else limits.INTEGER}
     yield _REMOVE_KEYS, some
     gone = yield _REMOVE_EVENTS, some
-    yield _COUNT_DOWN, {**at, "gone": sum(deleted_at is None for (deleted_at,) in gone)}
+    yield _COUNT_DOWN, {**at, "gone": sum(deleted_at is None for deleted_at, _ in gone)}
+    # After the events: what an extraction was writing of them meanwhile is there by now, or will not be.
+    yield from memory_removal.remove_along(space_id, session_id, [number for _, number in gone])
     if edge:
         return len(gone), False
     yield _REMOVE_RUNS, {**at, "person": kept}
@@ -150,7 +152,9 @@ def remove_session(space_id: str, session_id: str, now: int) -> Steps[bool]:
     # Before its events: what is appended once they are gone would be left behind.
     yield from stored_sessions.expire(space_id, session_id, now, final_extraction=False)
     yield _REMOVE_ANSWERS, {"at_space": space_id}
-    return (yield from purge.remove_session(space_id, session_id, purge.ROWS)) > 0
+    done = (yield from purge.remove_session(space_id, session_id, purge.ROWS)) > 0
+    yield from memory_removal.remove_along(space_id, session_id)
+    return done
 
 
 def remove_space(space_id: str) -> Steps[bool]:

@@ -62,6 +62,12 @@ def take(space_id: str) -> Steps[int]:
     return int(version)
 
 
+def take_away(space_id: str) -> Steps[None]:
+    """Let memories go from a space that may be deleted."""
+    ((version,),) = yield _NEXT_VERSION, {"space_id": space_id}
+    yield from note_removal(space_id, version)
+
+
 def note_removal(space_id: str, version: int) -> Steps[None]:
     """Let those who hold memories of the space look which are still there."""
     yield _TAKEN_AWAY, {"at_space": space_id, "new_removed": version}

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, bindparam, delete, select
 from sqlalchemy.types import BigInteger
 
-from threadkeep.storage import search
+from threadkeep.storage import memory_removal, search
 from threadkeep.storage.statement import Statement, Steps
 from threadkeep.storage.tables import (
     event_lookup_keys,
@@ -105,6 +105,7 @@ def step(deleted_before: int | None, answered_before: int) -> Steps[bool]:
         left = yield from _remove_spaces(deleted_before, left)
         left = yield from _remove_sessions(deleted_before, left)
         left = yield from _remove_events(deleted_before, left)
+        left = yield from memory_removal.remove_deleted(deleted_before, left)
     return left <= 0
 
 
@@ -137,6 +138,9 @@ def remove_space(space_id: str, left: int) -> Steps[int]:
             return left
     if inside:
         return 0
+    left = yield from memory_removal.remove_of_space(space_id, left)
+    if left <= 0:
+        return left
     yield _REMOVE_SPACE, {"space_id": space_id}
     return left - 1
 
