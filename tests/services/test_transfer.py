@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.passing_time import work_at
 from threadkeep import clock
 from threadkeep.domain.event import EventDraft
 from threadkeep.domain.lifecycle import Strategy
@@ -17,9 +18,12 @@ from threadkeep.domain.space import SpaceDraft
 from threadkeep.errors import EventLookupConflict, Invalid, NotFound
 from threadkeep.services import transfer
 from threadkeep.services.container import Container
+from threadkeep.services.extraction import Extractions
 from threadkeep.services.sessions import Filters
 from threadkeep.services.transfer import Moved
 from threadkeep.settings import Settings
+from threadkeep.testing.models import OneModel, ScriptedModel
+from threadkeep.workers.runner import model_runner_of
 
 ODD = "\0 \ud800 \U0010f801 ÄÖ/ß"
 
@@ -272,3 +276,30 @@ def test_how_far_a_stopped_export_came() -> None:
     assert transfer.last_whole(lines) == (None, 0, False)
     assert transfer.last_whole([*lines, end, '{"session":']) == (stopped, 2, False)
     assert transfer.last_whole([*lines, end, '{"done":{}}\n']) == (stopped, 3, True)
+
+
+@pytest.mark.parametrize(("strategy", "deletes"), [("{}", True), ('{"softDelete":false}', False)])
+async def test_an_extraction_that_waits_goes_along_and_is_carried_out_there(
+    container: Container, other: Container, strategy: str, deletes: bool
+) -> None:
+    principal = await container.tokens.local_principal("operator")
+    space = (await container.spaces.create(principal, SpaceDraft())).id
+    wanted = (Strategy("extract_memories", "eventCount", 1, strategy), Strategy("soft_delete", "ttl", 10**7))
+    session = (await container.sessions.create(principal, space, SessionDraft(("ann",), strategies=wanted))).id
+    await container.events.append(
+        principal, space, session, [EventDraft('{"content":"I like tea"}', "I like tea", "message", "user", "ann")]
+    )
+    await work_at(container, clock.now())
+
+    await other.transfer.bring(await exported(container))
+
+    owner = await other.tokens.local_principal("operator")
+    assert (await other.extractions.state(owner, space, session)).state == "pending"
+    tea = {"memories": [{"text": "Likes tea", "sources": [1], "categories": []}]}
+    there = replace(other, models=OneModel(ScriptedModel()))
+    extractions = Extractions(other.database, other.jobs, other.memories.candidates, OneModel(ScriptedModel([tea])))
+    await model_runner_of(replace(there, extractions=extractions)).run_due(clock.now())
+    stands = await other.extractions.state(owner, space, session)
+    assert (stands.state, stands.found, stands.read_to) == ("extracted", 1, 1)
+    _, live = await other.sessions.page(owner, space, Filters())
+    assert live == (0 if deletes else 1)

@@ -36,6 +36,8 @@ class Strategy:
 
 
 DEFAULT = (Strategy(SOFT_DELETE, "ttl", DEFAULT_TTL),)
+NOTHING_ASKED = '{"trigger":null,"opts":null}'
+"""An extraction that nobody says anything of, as `extraction_payload` puts it."""
 # Decimal takes numbers of any length, which int does not.
 _DECODER = json.JSONDecoder(parse_int=Decimal)
 _HEAD = re.compile(r'[\[,]\{"type":"(\w+)","trigger":(\{[^}]*\}),"opts":\s*')
@@ -194,6 +196,14 @@ def extraction_payload(strategy: Strategy, last_sequence_id: int, *, is_final: b
         f'{{"trigger":{trigger},"opts":{strategy.opts or "null"},'
         f'"lastSequenceId":{last_sequence_id},"isFinal":{json.dumps(is_final)}}}'
     )
+
+
+def asks_for_deletion(asked: str) -> bool:
+    """Whether the session is to be deleted after an extraction that was asked for so."""
+    fields = _DECODER.decode(asked)
+    if fields.get("trigger") is None:
+        return fields.get("softDelete") is True
+    return not fields.get("isFinal") and (fields.get("opts") or {}).get("softDelete", True) is True
 
 
 def deletes_session(strategy: Strategy) -> bool:

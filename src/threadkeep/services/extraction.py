@@ -5,6 +5,7 @@ read and how the extraction stands are then written together, under the lease of
 woke up too late, has done all of a part or nothing of it, and each event is read once.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -87,7 +88,7 @@ class Extractions:
         session is deleted once its events are read. Raises NotFound, Answered.
         """
         check_ids(space_id, session_id)
-        asked = f'{{"trigger":null,"opts":{opts}}}'
+        asked = f'{{"trigger":null,"softDelete":{json.dumps(soft_delete)},"opts":{opts}}}'
 
         def operation() -> Steps[Extraction]:
             stands = yield from extractions.request(

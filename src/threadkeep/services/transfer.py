@@ -194,6 +194,8 @@ class Transfer:
             if (kind, name) in current.named:
                 raise _bad(number, f"a second {kind} with the {_NAMES[kind]} {name!r} in one session")
             current.named.add((kind, name))
+        if kind == "job" and value["payload"] is not None:
+            _json(value["payload"], dict, "payload", number)
         if kind != "event":
             (current.runs if kind == "run" else current.jobs).append(value)
             return

@@ -7,17 +7,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Column, Table, and_, bindparam, delete, func, or_, select
+from sqlalchemy import BindParameter, Column, Table, and_, bindparam, delete, func, literal, or_, select
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle, limits
+from threadkeep.domain.job import EXTRACTION
 from threadkeep.domain.run import ACTIVE
+from threadkeep.storage import extractions as stored_extractions
 from threadkeep.storage import jobs as queue
 from threadkeep.storage import lookup_keys, search, text
 from threadkeep.storage.statement import InsertMany, Statement, Steps, insert_unless_taken
 from threadkeep.storage.tables import (
     event_lookup_keys,
     events,
+    extractions,
     jobs,
     participants,
     runs,
@@ -101,7 +104,21 @@ _EVENTS = Statement(
     .limit(_LIMIT)
 )
 _RUNS = Statement(select(*RUN).where(_of_session(runs), runs.c.status != ACTIVE).order_by(runs.c.run_id))
-_JOBS = Statement(select(*JOB).where(_of_session(jobs)).order_by(jobs.c.kind))
+# Why an extraction was asked for goes along as its payload. How far it came does not: its memories stay behind.
+_ASKED = func.coalesce(jobs.c.payload, extractions.c.asked).label("payload")
+_JOBS = Statement(
+    select(*(_ASKED if column.name == "payload" else column for column in JOB))
+    .outerjoin(
+        extractions,
+        and_(
+            extractions.c.space_id == jobs.c.space_id,
+            extractions.c.session_id == jobs.c.session_id,
+            jobs.c.kind == literal(EXTRACTION),
+        ),
+    )
+    .where(_of_session(jobs))
+    .order_by(jobs.c.kind)
+)
 
 _SPACE_THERE = Statement(select(spaces.c.user_id, spaces.c.deleted_at).where(spaces.c.space_id == _IN_SPACE))
 _SESSION_THERE = Statement(select(sessions.c.session_id).where(_of_session(sessions)))
@@ -246,8 +263,15 @@ def finish_session(
     place = {"space_id": space_id, "session_id": session_id, "bucket": queue.bucket(session_id), "lease_until": 0}
     if ended:
         yield _INSERT_RUNS, [_ordered(_INSERT_RUNS, {**run, **place}) for run in ended]
-    if waiting:
-        yield _INSERT_JOBS, [_ordered(_INSERT_JOBS, {**job, **place}) for job in waiting]
+    others = [job for job in waiting if job["kind"] != EXTRACTION]
+    if others:
+        yield _INSERT_JOBS, [_ordered(_INSERT_JOBS, {**job, **place}) for job in others]
+    for job in waiting:
+        if job["kind"] == EXTRACTION:
+            asked = job["payload"] or lifecycle.NOTHING_ASKED
+            last, at = fields["last_seq"], job["created_at"]
+            deletes = lifecycle.asks_for_deletion(asked)
+            yield from stored_extractions.ask(space_id, session_id, asked, last, at, deletes=deletes)
 
 
 def wrong_with(kind: str, fields: Mapping[str, Any]) -> str | None:
