@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 from threadkeep.contract import spaces as wire
 from threadkeep.models.client import Client, default_client
 from threadkeep.models.event import Event, read_moment
+from threadkeep.models.memories import SpaceMemories
 from threadkeep.transport import calls
 from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
 
@@ -150,6 +151,11 @@ class MemorySpace:
             ClientError: 404 where it is gone already.
         """
         self._connection().send(calls.delete_space(self.id))
+
+    @property
+    def memories(self) -> SpaceMemories:
+        """What is remembered in the space: to list, search, add and change."""
+        return SpaceMemories(self._connection(), self.id)
 
     def find_events(
         self,

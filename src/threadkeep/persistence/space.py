@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 from threadkeep.contract.spaces import NewSpace, Space, SpaceFields
 from threadkeep.persistence.adoption import create_or_adopt
 from threadkeep.persistence.client import DRMemoryServiceClient
+from threadkeep.persistence.memories import SpaceMemories
 from threadkeep.persistence.typed import read_moment
 from threadkeep.transport import calls
 from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
@@ -74,6 +75,11 @@ class DRMemorySpace:
     def custom_instructions(self) -> str | None:
         """The prompt that extracts memories, where it is not the default one."""
         return self._row["customInstructions"]
+
+    @property
+    def memories(self) -> SpaceMemories:
+        """What is remembered in the space: to list, search, add and change."""
+        return SpaceMemories(self._client, self.id)
 
     @classmethod
     async def post(
