@@ -48,7 +48,7 @@ async def _go_on(begins: Root, goes_on: Root) -> None:
         run = await app.play(second(), a.user("Why?", "m4"), run_id="run-2")
         await a.read(run.handle)
         (seen,) = run.agent.seen
-    assert [(str(message.role), message.content) for message in seen] == [
+    history = [
         ("user", "Weather?"),
         ("assistant", "One moment."),
         ("tool", "sunny"),
@@ -56,6 +56,10 @@ async def _go_on(begins: Root, goes_on: Root) -> None:
         ("assistant", "It is sunny."),
         ("user", "Why?"),
     ]
+    if hasattr(goes_on.chat_history, "repair_messages"):
+        # No provider can verify it.
+        history.remove(("reasoning", "Hm."))
+    assert [(str(message.role), message.content) for message in seen] == history
     assert seen[1].tool_calls[0].id == seen[2].tool_call_id == "c1"
     for root in (begins, goes_on):
         async with a.wired(root) as app:

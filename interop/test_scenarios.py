@@ -11,7 +11,16 @@ from interop import names
 from interop.differences import unexplained
 from interop.names import Root
 from interop.rows import Account, Row
-from interop.scenarios import Scenario, chat_repositories, chat_runs, orm, sdk_events, sdk_sessions, sdk_spaces
+from interop.scenarios import (
+    Scenario,
+    chat_reasonings,
+    chat_repositories,
+    chat_runs,
+    orm,
+    sdk_events,
+    sdk_sessions,
+    sdk_spaces,
+)
 
 SCENARIOS = (
     *sdk_spaces.SCENARIOS,
@@ -20,6 +29,7 @@ SCENARIOS = (
     *orm.SCENARIOS,
     *chat_repositories.SCENARIOS,
     *chat_runs.SCENARIOS,
+    *chat_reasonings.SCENARIOS,
 )
 
 
