@@ -64,6 +64,22 @@ def test_a_number_of_any_length_does_not_hide_what_stands_beside_it() -> None:
     assert WireEvent(b'\xef\xbb\xbf{"type":"CUSTOM"}').type == "CUSTOM"
 
 
+def test_what_nests_too_deeply_does_not_hide_what_stands_beside_it() -> None:
+    deep = b'[{"a":"]}\\""},' * 3_000 + b"0" + b"]" * 3_000
+    event = WireEvent(b' {"rawEvent": ' + deep + b' , "type":"CUSTOM" ,"n":' + b"9" * 5_000 + b',"x":' + deep + b"} ")
+    assert (event.type, event.fields.keys()) == ("CUSTOM", {"type", "n"})
+
+
+@pytest.mark.parametrize("end", [b"", b",", b"}}", b"} x", b',"y"}', b",7:1}", b",}"])
+def test_what_nests_too_deeply_and_is_no_json_is_no_event(end: bytes) -> None:
+    event = WireEvent(b'{"type":"CUSTOM","x":' + b"[" * 3_000 + b"]" * 3_000 + end)
+    assert (event.is_object, event.fields) == (False, {})
+
+
+def test_an_empty_object_is_an_object() -> None:
+    assert [WireEvent(raw).is_object for raw in (b"{}", b" { } ", b"[]", b"null", b"")] == [True, True, *[False] * 3]
+
+
 @pytest.mark.parametrize("kind", [None, 3, ["RUN_STARTED"], {}])
 def test_a_type_that_is_no_text_is_none(kind: Any) -> None:
     assert event_type(WireEvent.of({"type": kind})) == event_type({"type": kind}) == event_type(object()) == ""

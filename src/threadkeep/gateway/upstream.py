@@ -186,7 +186,7 @@ async def _first_words(response: httpx.Response) -> str:
 
 def _event(data: bytes, *, last: bool = False) -> WireEvent:
     event = WireEvent(data)
-    if event.fields:
+    if event.is_object:
         return event
     if last:
         raise AgentFailure("The agent's stream was cut off in the middle of an event", FailureCode.STREAM_CUT)

@@ -12,21 +12,25 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json
 
+from threadkeep.chat_history.ag_ui.shallow import read_shallow
+
 _NEVER_FOLDED = frozenset({"type", "raw_event", "rawEvent"})
 
 
 class WireEvent:
     """One event as the JSON bytes that came.
 
-    `raw` is what to send on; `fields` is a lenient reading of it, empty where it is no JSON object; `type` is the
-    event's type, empty where it has none.
+    `raw` is what to send on; `fields` is a lenient reading of it, empty where it is no JSON object (`is_object` tells);
+    `type` is the event's type, empty where it has none.
     """
 
-    __slots__ = ("fields", "raw", "type")
+    __slots__ = ("fields", "is_object", "raw", "type")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self.fields = read_object(raw)
+        found = _read(raw)
+        self.is_object = found is not None
+        self.fields: Mapping[str, Any] = found or {}
         kind = self.fields.get("type")
         self.type = kind if isinstance(kind, str) else ""
 
@@ -109,15 +113,22 @@ def input_json(run_input: object) -> bytes:
 
 def read_object(raw: bytes) -> Mapping[str, Any]:
     """The JSON object in `raw`, or an empty one where it holds anything else."""
+    return _read(raw) or {}
+
+
+def _read(raw: bytes) -> Mapping[str, Any] | None:
     try:
         value = from_json(raw)
     except ValueError:
+        # The slower reader takes what the fast one refuses: lone surrogates, bytes that are no UTF-8, long numbers.
+        text = raw.decode("utf-8-sig", "replace")
         try:
-            # The slower reader takes what the fast one refuses: lone surrogates, bytes that are no UTF-8, long numbers.
-            value = json.loads(raw.decode("utf-8-sig", "replace"), parse_int=_read_integer)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, dict) else {}
+            value = json.loads(text, parse_int=_read_integer)
+        except RecursionError:
+            value = read_shallow(text, _read_integer)
+        except ValueError:
+            return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_integer(text: str) -> int | float:
