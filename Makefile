@@ -67,8 +67,3 @@ interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready
 	$(UV) venv --quiet --allow-existing --python $(BIN)/python interop/.venv-mem0-$*
 	$(UV) pip sync --quiet --python interop/.venv-mem0-$*/bin/python $<
 	@touch $@
-
-interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready
-	$(UV) venv --quiet --allow-existing --python $(BIN)/python interop/.venv-mem0-$*
-	$(UV) pip sync --quiet --python interop/.venv-mem0-$*/bin/python $<
-	@touch $@
