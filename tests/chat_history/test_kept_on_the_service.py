@@ -9,6 +9,7 @@ import pytest
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
 from tests.chat_history.scripts import ScriptedAgent, called, finished, result, said, started, thought, wire_input
 from tests.chat_history.stores import Store
+from tests.test_docs import execute, snippet
 from threadkeep.chat_history import AGUIStorageAgent, Message, StreamPersistenceManager
 
 HELLO = [{"id": "u1", "role": "user", "content": "Hello!", "metadata": {"client": "web"}}]
@@ -118,6 +119,15 @@ async def test_a_function_may_choose_the_events_and_none_is_kept_by_default(stor
     assert await store.messages.get_events(uuid) == []
     await play(store, user_uuid, events, "r2", keep_events=lambda kind, fields: fields.get("name") == "b")
     assert [each.fields["name"] for each in await store.messages.get_events(uuid)] == ["b"]
+
+
+async def test_the_documented_way_to_keep_events_keeps_them(store: Store, user_uuid: UUID) -> None:
+    module = execute(snippet("docs/chat-history.md", "kept events"))
+    inner = ScriptedAgent([started(), {"type": "CUSTOM", "name": "progress", "value": 0.5}, finished()])
+    agent = module["storage_agent"](user_uuid, store.chats, store.messages, inner)
+    handle = await StreamPersistenceManager(lambda: agent).run(wire_input(messages=HELLO))
+    await handle.wait()
+    assert await module["progress_of"](store.messages, await chat_uuid(store, user_uuid)) == [0.5]
 
 
 async def test_a_choice_that_fails_costs_nothing_but_the_keeping(
