@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from ag_ui.core import (
@@ -127,6 +128,14 @@ async def test_the_quick_start_of_chat_history_runs_against_a_server(
     assert "Hello!" in lines[-2]
     assert "Hello to you." in lines[-1]
     assert "complete" in lines[-1]
+
+
+def test_the_documented_rules_for_inputs_are_those_of_the_storage_agent() -> None:
+    module = execute(snippet("docs/chat-history.md", "input rules"))
+
+    agent = module["storage_agent"](uuid4(), None, None, ScriptedAgent())
+
+    assert (agent.input_rules.whole, agent.input_rules.strict) == (True, False)
 
 
 def test_nothing_but_the_clients_is_imported_without_extras() -> None:
