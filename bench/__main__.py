@@ -7,7 +7,7 @@ from typing import Any
 
 import uvloop
 
-from bench import appends, loops, reads, scale, streams
+from bench import appends, extraction, loops, reads, scale, streams
 from bench.databases import ENGINES
 from threadkeep.cli.serving import tune_interpreter
 from threadkeep.storage.appends import compile_for
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "loops": loops.loops,
     "search": scale.search,
     "long": scale.long_session,
+    "extraction": extraction.requests,
     "servers": appends.many_servers,
 }
 

@@ -419,6 +419,24 @@ def _of_last_line(messages: Any, answer: dict[str, Any]) -> dict[str, Any]:
     return {"memories": [{**item, "sources": [len(lines)]}]}
 
 
+async def test_what_fits_one_request_goes_in_one(stage: Stage) -> None:
+    container = stage.container
+    small = Extractions(
+        container.database, container.jobs, container.memories.candidates, container.models, part_tokens=500
+    )
+    session = await stage.session()
+    await stage.say(session, *[f"ann: {number} {'very ' * 30}" for number in range(24)])
+    stage.model.answers += [{"memories": []}] * 30
+    await small.request(*stage.at, session)
+
+    await Runner(container.jobs, {EXTRACTION: small.run}).run_due(clock.now())
+
+    shown = [[line for line in asked[1].content.splitlines() if line.startswith("{")] for asked in stage.model.asked]
+    fresh = [sum("already_read" not in line for line in lines) for lines in shown]
+    assert fresh == [7, 6, 6, 5], "each is as full as it can be, the words before it included"
+    assert (await stage.state(session)).state == "nothing found"
+
+
 async def test_asking_while_it_runs_has_what_came_meanwhile_read_too(database: str) -> None:
     gate = asyncio.Event()
     model = ScriptedModel([gate, TEA, CATS])

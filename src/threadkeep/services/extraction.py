@@ -113,7 +113,8 @@ class Extractions:
         read_to, wanted_to = plan.read_to, plan.wanted_to
         before: list[Line] = []
         while True:
-            lines, to = await self._read(*place, read_to, wanted_to)
+            room = self._part_tokens - sum(map(tokens_of, before))
+            lines, to = await self._read(*place, read_to, wanted_to, room)
             found = await self._find(place, [*before, *lines], plan, model)
             before = as_context(lines, self._part_tokens // 4)
             settled = await held.write(partial(_settle, read_to=max(to, read_to), found=found))
@@ -121,8 +122,8 @@ class Extractions:
                 return
             read_to, wanted_to = max(to, read_to), settled.wanted_to
 
-    async def _read(self, space_id: str, session_id: str, after: int, last: int) -> tuple[list[Line], int]:
-        """What was said behind a number: as much as fits one request, or one event; and the number it reaches to."""
+    async def _read(self, space_id: str, session_id: str, after: int, last: int, room: int) -> tuple[list[Line], int]:
+        """What was said behind a number: as many tokens as there is room for, or one event; and where that ends."""
         lines: list[Line] = []
         tokens, to = 0, after
         while to < last:
@@ -132,7 +133,7 @@ class Extractions:
                 line = read_event(event)
                 if line is not None:
                     tokens += tokens_of(line)
-                    if lines and tokens > self._part_tokens:
+                    if lines and tokens > room:
                         return lines, to
                     lines.append(line)
                 to = event.sequence_id
