@@ -47,9 +47,9 @@ def test_a_backup_is_restored_into_an_empty_database(filled: str, tmp_path: Path
 
     assert run("export", "--database", filled, "--all", "--output", backup).exit_code == 0
     taken = run("import", "--database", restored, "--input", backup)
-    assert taken.stdout == "Sessions: 3, events: 6, sessions that were there already: 0\n"
+    assert taken.stdout == "Sessions: 3, events: 6, sessions that were there already: 0, memories: 0\n"
     assert run("import", "--database", restored, "--input", backup).stdout == (
-        "Sessions: 0, events: 0, sessions that were there already: 3\n"
+        "Sessions: 0, events: 0, sessions that were there already: 3, memories: 0\n"
     )
     assert run("export", "--database", restored, "--all", "--output", again).exit_code == 0
     assert again.read_text() == backup.read_text()

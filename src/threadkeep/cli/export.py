@@ -80,7 +80,10 @@ async def _import(services: Container, source: Path | None, user: str | None) ->
         _bar(total, "Importing") as bar,
     ):
         moved = await services.transfer.bring(file, user, lambda: bar.update(1))
-    click.echo(f"Sessions: {moved.sessions}, events: {moved.events}, sessions that were there already: {moved.skipped}")
+    click.echo(
+        f"Sessions: {moved.sessions}, events: {moved.events}, sessions that were there already: {moved.skipped}, "
+        f"memories: {moved.memories}"
+    )
 
 
 def _bar(length: int | None, label: str) -> "ProgressBar[int]":

@@ -1,7 +1,8 @@
 """Moving spaces between databases, as lines of JSON.
 
 The first line names the format, the last one says that nothing is missing. Between them each space is followed by its
-sessions, and each session by its runs, its jobs and its events, with a line `end` that says that it is whole.
+sessions, and each session by its runs, its jobs and its events, with a line `end` that says that it is whole; behind
+the sessions come the memories of the space.
 """
 
 import itertools
@@ -11,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from threadkeep import ids
+from threadkeep import clock, ids
 from threadkeep.domain import lifecycle, limits
 from threadkeep.errors import Invalid, NotFound
-from threadkeep.storage import lookup_keys, text, transfer
+from threadkeep.storage import lookup_keys, memory_transfer, text, transfer
 from threadkeep.storage.database import Database
 from threadkeep.storage.transfer import Fields
 
@@ -29,12 +30,13 @@ _LONGEST = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Moved:
-    """What went over. `skipped` are sessions that were there already."""
+    """What went over. `skipped` are sessions that were there already; memories that were are not counted."""
 
     spaces: int = 0
     sessions: int = 0
     events: int = 0
     skipped: int = 0
+    memories: int = 0
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Transfer:
     async def export(
         self, space_id: str | None, participant: str | None, behind: Stopped | None = None
     ) -> AsyncIterator[str]:
-        """The lines of one space, or of all; of one participant's sessions, or of all. Raises NotFound."""
+        """The lines of one space, or of all; of one participant's sessions and memories, or of all. Raises NotFound."""
         spaces = await self._spaces(space_id)
         if behind is None:
             yield _line(FORMAT)
@@ -97,6 +99,12 @@ class Transfer:
                     after = session["session_id"]
                     async for line in self._session(at, session):
                         yield line
+            after = ""
+            some = partial(memory_transfer.some, at, participant)
+            while memories := await self._database.scan(partial(some, after, _STEP)):
+                for memory in memories:
+                    yield _line({"memory": memory})
+                after = memories[-1]["memory_id"]
         yield _line({"done": {}})
 
     async def bring(
@@ -127,6 +135,8 @@ class Transfer:
             elif kind in ("run", "job", "event") and current is not None and space_id is not None:
                 _check(kind, value, number)
                 await self._take((space_id, owner), current, kind, value, number)
+            elif kind == "memory" and current is None and space_id is not None:
+                moved.memories += await self._put_memory(space_id, value, number)
             elif kind == "end" and current is not None and space_id is not None:
                 await self._finish((space_id, owner), current, value, number)
                 moved.sessions += current.is_wanted
@@ -173,6 +183,15 @@ class Transfer:
             value["user_id"], value["tenant_id"] = owner
         if problem := await self._database.write(partial(transfer.put_space, value)):
             raise _bad(number, problem)
+
+    async def _put_memory(self, space_id: str, value: Fields, number: int) -> bool:
+        _check("memory", value, number)
+        if problem := memory_transfer.wrong_with(value):
+            raise _bad(number, problem)
+        put = await self._database.write(partial(memory_transfer.put, space_id, value, clock.now()))
+        if isinstance(put, str):
+            raise _bad(number, put)
+        return put
 
     async def _begin(self, space_id: str, value: Fields, number: int) -> _Session:
         _check("session", value, number)

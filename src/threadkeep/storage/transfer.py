@@ -16,6 +16,7 @@ from threadkeep.domain.run import ACTIVE
 from threadkeep.storage import extractions as stored_extractions
 from threadkeep.storage import jobs as queue
 from threadkeep.storage import lookup_keys, search, text
+from threadkeep.storage.memory_transfer import MEMORY
 from threadkeep.storage.statement import InsertMany, Statement, Steps, insert_unless_taken
 from threadkeep.storage.tables import (
     event_lookup_keys,
@@ -46,7 +47,16 @@ EVENT = _columns(events, *_PLACE, "deleted_at")
 RUN = _columns(runs, *_PLACE, "active_session", "lease_until")
 JOB = _columns(jobs, *_PLACE, "bucket", "claimed_by", "claimed_until", "attempts")
 END = [sessions.c.space_id, sessions.c.session_id, Column("events", BigInteger, nullable=False)]
-KINDS = {"user": USER, "space": SPACE, "session": SESSION, "event": EVENT, "run": RUN, "job": JOB, "end": END}
+KINDS = {
+    "user": USER,
+    "space": SPACE,
+    "session": SESSION,
+    "event": EVENT,
+    "run": RUN,
+    "job": JOB,
+    "end": END,
+    "memory": MEMORY,
+}
 """What a file holds, and the columns of each."""
 
 _LIMIT = bindparam("limit", type_=BigInteger)
