@@ -73,6 +73,52 @@ def test_the_first_result_of_a_call_stands_unless_it_was_empty() -> None:
     assert rows(folded)[0]["calls"] == [("c1", "{}", "late", "complete")]
 
 
+def test_what_comes_before_its_call_waits_for_it() -> None:
+    early = [
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": '{"x":'},
+        result("c1", "4C"),
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "other", "delta": "lost"},
+    ]
+    begin, _, end = called("c1")
+    late = {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": "1}"}
+    folded = fold(run_of(said("m1", "Hi"), early, begin, late, end, said("m2", "So")))
+    assert rows(folded) == [
+        row("m1", "Hi", calls=[("c1", '{"x":1}', "4C", "complete")]),
+        row("m2", "So"),
+    ]
+    assert folded.turn.stray == 1
+
+
+def test_a_call_without_an_id_is_the_last_one() -> None:
+    events = [
+        {"type": "TOOL_CALL_START", "toolCallId": None, "toolCallName": "f"},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "", "delta": "{}"},
+        {"type": "TOOL_CALL_RESULT", "content": "ok"},
+    ]
+    assert rows(fold(run_of(events))) == [row(None, "", calls=[(None, "{}", "ok", "complete")])]
+    assert fold(run_of(called("c1"), events[1:])).turn.stray == 2
+
+
+def test_a_call_chunk_may_bring_the_name_later() -> None:
+    chunks = [{"type": "TOOL_CALL_CHUNK", "toolCallId": "c1"}, {"type": "TOOL_CALL_CHUNK", "toolCallName": "f"}]
+    assert [call.name for call in fold(run_of(chunks)).rows[0].calls] == ["f"]
+
+
+def test_a_result_of_an_earlier_run_finds_its_call_though_nobody_awaits_it() -> None:
+    call = _carried()
+    call.awaiting, call.status = False, MessageStatus.INTERRUPTED
+    folded = fold(run_of(result("c1", "late"), said("m2", "So")), carried=[call])
+    assert (call.content, call.status) == ("late", MessageStatus.COMPLETE)
+    assert rows(folded) == [row("m2", "So")]
+
+
+def test_a_call_of_an_earlier_run_that_nobody_awaits_is_not_gone_on_with() -> None:
+    call = _carried()
+    call.awaiting = False
+    folded = fold(run_of(called("c1", "pay"), result("c1", "new")), carried=[call])
+    assert (call.content, rows(folded)[0]["calls"]) == ("", [("c1", "{}", "new", "complete")])
+
+
 def test_a_call_chunk_goes_on_with_the_call_of_its_lane() -> None:
     chunks = [
         {"type": "TOOL_CALL_CHUNK", "toolCallId": "c1", "toolCallName": "f", "delta": '{"x"'},

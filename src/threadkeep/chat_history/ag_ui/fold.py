@@ -214,14 +214,20 @@ class Fold:
         return call
 
     def _call_args(self, fields: Fields) -> None:
-        call = self._call_of(fields)
-        if call is not None:
-            self.turn.argue(call, text_of(fields.get("delta")))
-            self._merge_metadata(call, fields)
+        agui_id = identifier_of(fields.get("toolCallId"))
+        call = self.turn.call_of(agui_id, _owner(fields))
+        if call is None:
+            self.turn.wait_for_call(agui_id, lambda call: self._argue(call, fields))
+        else:
+            self._argue(call, fields)
+
+    def _argue(self, call: Call, fields: Fields) -> None:
+        self.turn.argue(call, text_of(fields.get("delta")))
+        self._merge_metadata(call, fields)
 
     def _call_end(self, fields: Fields) -> None:
         """Nothing ends: a call is open until its result is there, or until the run ends."""
-        call = self._call_of(fields)
+        call = self.turn.call_of(identifier_of(fields.get("toolCallId")), _owner(fields))
         if call is not None:
             self._merge_metadata(call, fields)
 
@@ -240,18 +246,18 @@ class Fold:
         self.turn.argue(call, text_of(fields.get("delta")))
 
     def _call_result(self, fields: Fields) -> None:
-        call = self._call_of(fields)
-        if call is not None:
-            content, parts = text_and_parts(fields.get("content"))
-            result_id = identifier_of(fields.get("messageId"))
-            self.turn.answer(call, content, result_id, error_of(fields.get("error")), parts)
-            self._merge_metadata(call, fields)
-
-    def _call_of(self, fields: Fields) -> Call | None:
-        call = self.turn.call_of(identifier_of(fields.get("toolCallId")), _owner(fields))
+        agui_id = identifier_of(fields.get("toolCallId"))
+        call = self.turn.call_of(agui_id, _owner(fields))
         if call is None:
-            self.turn.stray += 1
-        return call
+            self.turn.wait_for_call(agui_id, lambda call: self._answer(call, fields))
+        else:
+            self._answer(call, fields)
+
+    def _answer(self, call: Call, fields: Fields) -> None:
+        content, parts = text_and_parts(fields.get("content"))
+        result_id = identifier_of(fields.get("messageId"))
+        self.turn.answer(call, content, result_id, error_of(fields.get("error")), parts)
+        self._merge_metadata(call, fields)
 
     # Reasoning
 

@@ -1,6 +1,6 @@
 """The rows of one run, and the rules by which text, calls, results and reasonings find theirs. Knows no events."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -74,6 +74,7 @@ class Turn:
         self._call_of: dict[str, Call] = {}
         self._carried = {call.agui_id: call for call in carried if call.agui_id is not None}
         self._homeless: list[Subagent] = []
+        self._early: dict[str, list[Callable[[Call], None]]] = {}
 
     @property
     def step(self) -> str | None:
@@ -184,7 +185,16 @@ class Turn:
         self.born.append(call)
         if not row.spoken:
             row.status = MessageStatus.ACTIVE
+        for come in self._early.pop(agui_id or "", ()):
+            come(call)
         return call
+
+    def wait_for_call(self, agui_id: str | None, come: Callable[[Call], None]) -> None:
+        """Something came for a call that has not begun: it comes when the call does, in this run or never."""
+        if agui_id is None:
+            self.stray += 1
+        else:
+            self._early.setdefault(agui_id, []).append(come)
 
     def name_call(self, call: Call, name: str) -> None:
         """The name of a call that began without one."""
@@ -271,6 +281,8 @@ class Turn:
                 self._settle(voice, self.new_row(None, Role.ASSISTANT, voice))
         if self._homeless:
             self._settle(self.voices[None], self.last_assistant or self.empty_row())
+        self.stray += sum(map(len, self._early.values()))
+        self._early.clear()
 
     # Endings
 
