@@ -269,6 +269,18 @@ async def test_a_stranger_learns_nothing_of_a_key(container: Container, place: P
         await find(stranger, "k")
 
 
+async def test_a_session_that_is_gone_is_not_there_whoever_has_the_key(place: Place, second: Place) -> None:
+    await append(place, found_by("k"))
+    await second.services.sessions.delete(*second.at)
+
+    gone, taken = await asyncio.gather(
+        append(second, found_by("k")), append(place, found_by("k")), return_exceptions=True
+    )
+
+    assert isinstance(gone, NotFound)
+    assert isinstance(taken, EventLookupConflict)
+
+
 async def test_what_is_found_comes_in_pages(place: Place) -> None:
     await append(place, *[found_by("k", type_=f"type {n}") for n in range(7)])
 

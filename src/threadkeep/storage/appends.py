@@ -145,18 +145,24 @@ def _append_keyed(wishes: Sequence[Append]) -> Steps[list[Answer]]:
     answers: list[Answer] = [None] * len(wishes)
     going: list[int] = []
     waiting: list[int] = []
+    refused: list[tuple[int, Taken | Held]] = []
     used: set[Any] = set()
     for index, mine in enumerate(zip(keys, lookups, strict=True)):
         wanted = [*mine[0], *mine[1]]
         refusal = next((taken[key] for key in wanted if key in taken), None)
         if refusal is not None:
-            answers[index] = refusal
+            refused.append((index, refusal))
         elif used.isdisjoint(wanted):
             used.update(wanted)
             going.append(index)
         else:
             # Another caller of this group is first with the key; what becomes of it, the next round sees.
             waiting.append(index)
+    if refused:
+        # A lookup key is the space's: that the session is there is asked only where it matters.
+        held &= yield from event_keys.hold([owned[index] for index, _ in refused])
+        for index, refusal in refused:
+            answers[index] = refusal if owned[index] in held else None
     for indexes, append in ((going, _append), (waiting, _append_keyed)):
         if indexes:
             made = yield from append([wishes[n] for n in indexes])
