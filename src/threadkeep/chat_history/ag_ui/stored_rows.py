@@ -60,8 +60,11 @@ class StoredRows:
         return self._of(row).values.get("subagents") or []
 
     def length(self, row: Written) -> int:
-        """How many characters of a row's content are stored."""
-        return len(self._of(row).values.get("content", "")) if isinstance(row, Row) else 0
+        """How many characters are stored of a row and of what is in it: what each further write sends again."""
+        if not isinstance(row, Row):
+            return 0
+        records: list[Record] = [row, *row.calls, *row.reasonings]
+        return sum(len(self._of(each).values.get(name) or "") for each in records for name in ("content", "arguments"))
 
     async def store(self, written: Sequence[Written]) -> None:
         """Bring the repository up to what is held now: the rows in one transaction, then what stands beside them.
