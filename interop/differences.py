@@ -41,6 +41,7 @@ _DECLARED = (
     "A field that a subclass declares is stored from its creation on; the published repository begins with its change."
 )
 _HEALING = "All locators of a chat are one query, so that those that were lost are found and written again."
+_KEYS_TOO = "What is in an event is found by the event's own keys as well, which are stored with it and never lost."
 
 _LATER = (
     "A reasoning between two texts of a run belongs to the one after it, which it led to; "
@@ -81,6 +82,7 @@ ALLOWED = (
     Difference("chat_reasonings", "*/sessions/5/deduplicationKey", "reasoning:<uuid 8>", "reasoning:<uuid 9>", _LATER),
     Difference("chat_reasonings", "*/sessions/5/metadata/message_uuid", "<uuid 7>", "<uuid 8>", _LATER),
     Difference("chat", "*/sessions/*/participants/0", "0" * 24, ANY, _HEALING),
+    Difference("chat", "*/sessions/*/events/*/lookupKeys", ABSENT, ANY, _KEYS_TOO),
 )
 
 

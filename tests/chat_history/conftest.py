@@ -13,8 +13,11 @@ settings.register_profile("threadkeep", deadline=None)
 settings.load_profile("threadkeep")
 
 
-@pytest.fixture
-async def store(client: DRMemoryServiceClient) -> Store:
+@pytest.fixture(params=["lookup keys", "locators"])
+async def store(client: DRMemoryServiceClient, request: pytest.FixtureRequest) -> Store:
+    """A store on a service with lookup keys, and on one that says nothing of them, as the hosted one."""
+    if request.param == "locators":
+        client._features = frozenset()
     return Store(await DRMemorySpace.post(client, deduplication_key="chats"))
 
 

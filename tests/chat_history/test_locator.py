@@ -17,6 +17,14 @@ from threadkeep.chat_history import (
     MessageToolCallCreate,
     MessageToolCallUpdate,
 )
+from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
+
+
+@pytest.fixture
+async def store(client: DRMemoryServiceClient) -> Store:
+    """A store on a service that says nothing of lookup keys."""
+    client._features = frozenset()
+    return Store(await DRMemorySpace.post(client, deduplication_key="chats"))
 
 
 @pytest.fixture

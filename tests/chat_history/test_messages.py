@@ -429,10 +429,9 @@ async def test_a_task_that_outlives_the_transaction_it_began_in_writes_for_itsel
 async def test_a_message_that_is_no_longer_remembered_is_still_written(
     store: Store, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadkeep.chat_history.messages._CACHED_MESSAGES", 2)
+    monkeypatch.setattr("threadkeep.chat_history.known_messages._CACHED_MESSAGES", 2)
     messages = MessageRepository(store.space, store.registry)
     made = [await messages.create_message(by(chat, content=str(number))) for number in range(5)]
-    await EntityLocator.get(store.space, locator_key=f"message:{made[0].message_uuid}")
     for locator in await EntityLocator.list(store.space):
         await locator.delete()
     assert (await messages.update_message(made[0].message_uuid, MessageUpdate(step="s"))).content == "0"

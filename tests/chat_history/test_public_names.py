@@ -90,7 +90,7 @@ def test_the_constants_are_those_that_other_stores_use() -> None:
 @pytest.mark.parametrize(
     ("function", "names"),
     [
-        (chat_history.ChatSessionRegistry, "space chat_cls locator_cls"),
+        (chat_history.ChatSessionRegistry, "space chat_cls locator_cls always_locators"),
         (chat_history.LocatorIndex, "space locator_cls"),
         (chat_history.ChatRepository, "space registry chat_cls"),
         (chat_history.MessageRepository, "space registry chat_cls message_cls"),

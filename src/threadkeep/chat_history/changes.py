@@ -40,6 +40,16 @@ class MessageChange:
         self.reasonings[uuid] = _updated(self.reasonings.get(uuid, {}), fields)
 
 
+def change_to(message: Message) -> MessageChange:
+    """The change that makes of a stored message what `message` is, a new one that was stored by an earlier try."""
+    change = MessageChange({name: getattr(message, name) for name in type(message).model_fields if name != "rests"})
+    for call in change.fields.pop("tool_calls"):
+        change.add_tool_call(call)
+    for step in change.fields.pop("reasonings"):
+        change.add_reasoning(step)
+    return change
+
+
 def _updated(present: R | Fields, fields: Fields) -> R | Fields:
     return {**present, **fields} if isinstance(present, dict) else present.model_copy(update=fields)
 

@@ -55,6 +55,8 @@ class ChatRepository:
             self._registry.remember(chat)
             # Where another was first, messages that were meant for this one go there.
             self._registry.register(chat_data.chat_uuid, chat.id)
+            if chat.chat_uuid == chat_data.chat_uuid:
+                self._registry.lookups.began(chat)
         await self._registry.locators.write([Location(LOCATOR_KIND_CHAT, chat.chat_uuid, chat.id, chat.chat_uuid)])
         return chat
 

@@ -1,7 +1,8 @@
 """The writes of one transaction: what was done to each message goes out as one event, at the end.
 
 Several new messages of a chat go out in one request, and so do several changed ones. A change whose event has changed
-meanwhile is applied to what is stored now, and sent again.
+meanwhile is applied to what is stored now, and sent again. With lookup keys, a new message that is stored already,
+because an earlier answer was lost, becomes a change of that.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,10 +12,11 @@ from uuid import UUID
 
 from threadkeep.chat_history.attachment_events import AttachmentEvents
 from threadkeep.chat_history.attachments import take_out
-from threadkeep.chat_history.changes import MessageChange
+from threadkeep.chat_history.changes import MessageChange, change_to
+from threadkeep.chat_history.lookups import Lookups, keys_of
 from threadkeep.chat_history.models import Chat, Message
 from threadkeep.chat_history.sizes import fit
-from threadkeep.persistence import DRMemoryVersionConflictError
+from threadkeep.persistence import DRMemoryConflictError, DRMemoryVersionConflictError
 
 _ATTEMPTS = 8
 _BATCH_EVENTS = 200
@@ -29,6 +31,7 @@ class Draft:
     message: Message
     stored: Message | None = None
     change: MessageChange = field(default_factory=MessageChange)
+    without_keys: bool = False
 
     def refresh(self) -> Message:
         """The message after the change so far."""
@@ -45,10 +48,14 @@ Reload = Callable[[Chat, UUID], Awaitable[Message | None]]
 class MessageBatch:
     """The drafts of one transaction, in the order in which they were begun."""
 
-    def __init__(self, message_class: type[Message], reload: Reload, attachments: AttachmentEvents) -> None:
+    def __init__(
+        self, message_class: type[Message], reload: Reload, attachments: AttachmentEvents, lookups: Lookups
+    ) -> None:
         self._message_class = message_class
         self._reload = reload
         self._attachments = attachments
+        self._lookups = lookups
+        self._by_keys = False
         self.drafts: dict[UUID, Draft] = {}
         self.open = True
 
@@ -57,6 +64,8 @@ class MessageBatch:
 
         Raises what the service raises; what went out before stays stored.
         """
+        if self.drafts:
+            self._by_keys = await self._lookups.by_keys()
         done: list[Message] = []
         by_chat: dict[str, list[Draft]] = {}
         for draft in self.drafts.values():
@@ -71,32 +80,61 @@ class MessageBatch:
     async def _post(self, drafts: Sequence[Draft]) -> list[Message]:
         chat = drafts[0].chat
         bodies = [await self._body(draft) for draft in drafts]
-        if len(bodies) == 1:
-            return [await self._message_class.post(chat, **bodies[0])]
-        return await self._message_class.post_batch(chat, bodies)
+        if self._by_keys:
+            for draft, body in zip(drafts, bodies, strict=True):
+                # Of several messages of a new chat, the first one carries the key of the chat.
+                first = draft is drafts[0]
+                body["lookup_keys"] = self._lookups.keys_of(chat, draft.message) if first else keys_of(draft.message)
+        try:
+            if len(bodies) == 1:
+                stored = [await self._message_class.post(chat, **bodies[0])]
+            else:
+                stored = await self._message_class.post_batch(chat, bodies)
+        except DRMemoryConflictError:
+            if not self._by_keys:
+                raise
+            stored = [await self._post_beside(draft) for draft in drafts]
+        self._lookups.has_message(chat)
+        return stored
+
+    async def _post_beside(self, draft: Draft) -> Message:
+        """Store one message where an event has one of the keys: itself, as an earlier try stored it, or another one,
+        which something in it was in before; that gets a locator instead.
+        """
+        draft.stored = await self._reload(draft.chat, draft.message.message_uuid)
+        if draft.stored is None:
+            body = await self._body(draft)
+            body["lookup_keys"] = keys_of(draft.message)[:1]
+            return await self._message_class.post(draft.chat, **body)
+        draft.change = change_to(draft.message)
+        return await self._patch_one(draft)
 
     async def _patch(self, drafts: Sequence[Draft]) -> list[Message]:
         if len(drafts) > 1:
             pairs = [(draft.stored, await self._changes(draft)) for draft in drafts if draft.stored is not None]
             try:
                 return await self._message_class.patch_batch(drafts[0].chat, pairs)
-            except DRMemoryVersionConflictError:
-                # Nothing of it was stored, and it does not say which one has changed.
+            except (DRMemoryVersionConflictError, DRMemoryConflictError):
+                # Nothing of it was stored, and it does not say of all which they are.
                 pass
         return [await self._patch_one(draft) for draft in drafts]
 
     async def _patch_one(self, draft: Draft) -> Message:
-        for _ in range(_ATTEMPTS - 1):
+        for attempt in range(_ATTEMPTS):
             assert draft.stored is not None
             try:
                 return await draft.stored.patch(**await self._changes(draft))
+            except DRMemoryConflictError:
+                # Another event has a key of something in it: that gets a locator instead.
+                if draft.without_keys:
+                    raise
+                draft.without_keys = True
             except DRMemoryVersionConflictError:
                 fresh = await self._reload(draft.chat, draft.stored.message_uuid)
-                if fresh is None:
+                if fresh is None or attempt == _ATTEMPTS - 1:
                     raise
                 draft.stored = fresh
-        assert draft.stored is not None
-        return await draft.stored.patch(**await self._changes(draft))
+        raise AssertionError("unreachable")
 
     async def _body(self, draft: Draft) -> dict[str, Any]:
         message = draft.message.model_copy(update=await self._fitting(draft, draft.message))
@@ -105,7 +143,13 @@ class MessageBatch:
     async def _changes(self, draft: Draft) -> dict[str, Any]:
         assert draft.stored is not None
         fields = draft.change.applied_to(draft.stored)
-        return {**fields, **await self._fitting(draft, draft.stored.model_copy(update=fields))}
+        changed = draft.stored.model_copy(update=fields)
+        fields |= await self._fitting(draft, changed)
+        if self._by_keys and not draft.without_keys:
+            new = [key for key in keys_of(changed) if key not in draft.stored.event_lookup_keys]
+            if new:
+                fields["lookup_keys"] = new
+        return fields
 
     async def _fitting(self, draft: Draft, message: Message) -> dict[str, Any]:
         """What is to be different so that the message fits into its event. Its long values are stored by then."""

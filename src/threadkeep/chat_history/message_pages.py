@@ -1,8 +1,9 @@
-"""Reading the messages of a chat, by pages."""
+"""Reading the messages of a chat: pages of it, one of them, the newest."""
 
 import asyncio
 from collections.abc import Callable
 from itertools import chain
+from uuid import UUID
 
 from threadkeep.chat_history.models import Chat, Message
 
@@ -22,6 +23,15 @@ async def read_all_messages(cls: type[Message], chat: Chat) -> list[Message]:
     # Where messages come while the pages are read, two pages may hold the same one.
     by_place = {message.sequence_id: message for message in found}
     return [by_place[place] for place in sorted(by_place) if by_place[place].is_readable()]
+
+
+async def read_again(cls: type[Message], chat: Chat, message_uuid: UUID, sequence_id: int) -> Message | None:
+    """A message that was read before, in one request, wherever in the chat it is."""
+    # As long as nothing before it was deleted, its number is its position.
+    for message in await cls.list(chat, offset=sequence_id - 1, limit=1):
+        if message.sequence_id == sequence_id and message.message_uuid == message_uuid and message.is_readable():
+            return message
+    return await find_message(cls, chat, lambda message: message.message_uuid == message_uuid)
 
 
 async def find_message(cls: type[Message], chat: Chat, wanted: Callable[[Message], bool]) -> Message | None:

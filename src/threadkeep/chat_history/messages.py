@@ -1,7 +1,7 @@
 """Messages: one event each, with their tool calls and reasonings inside it.
 
-A write is one request, whatever the length of the chat: the events that were read or written last are remembered with
-their version tokens. Only a conflict, or a message that this process has never seen, costs a read.
+A write is one request, whatever the length of the chat: `known_messages` says why, `message_batch` what goes out, and
+`lookups` how a message is found by its uuid.
 """
 
 import asyncio
@@ -14,15 +14,8 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from threadkeep.chat_history.attachment_events import AttachmentEvents
-from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.chat_records import ChatRecords
-from threadkeep.chat_history.constants import (
-    LOCATOR_KIND_CHAT,
-    LOCATOR_KIND_MESSAGE,
-    LOCATOR_KIND_REASONING,
-    LOCATOR_KIND_TOOL_CALL,
-    emitter_for_role,
-)
+from threadkeep.chat_history.constants import LOCATOR_KIND_REASONING, LOCATOR_KIND_TOOL_CALL, emitter_for_role
 from threadkeep.chat_history.dto import (
     MessageCreate,
     MessageReasoningCreate,
@@ -31,17 +24,15 @@ from threadkeep.chat_history.dto import (
     MessageToolCallUpdate,
     MessageUpdate,
 )
-from threadkeep.chat_history.locator import Location, locations_of
+from threadkeep.chat_history.known_messages import KnownMessages
 from threadkeep.chat_history.message_batch import Draft, MessageBatch
 from threadkeep.chat_history.message_pages import find_message, last_messages, read_all_messages
 from threadkeep.chat_history.models import Chat, Message, Reasoning, ToolCall, reasoning_class, tool_call_class
 from threadkeep.chat_history.registry import ChatSessionRegistry
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemoryServiceError, DRMemorySpace
 
-_CACHED_MESSAGES = 2_048
-_CACHED_PARENTS = 16_384
-_REMEMBERED_OF_A_CHAT = 20
-_CACHED_CHAT_UUIDS = 65_536
+_REMEMBERED_OF_A_CHAT = 100
+_CHATS_AT_ONCE = 100
 _CONCURRENT_READS = 8
 
 _open_batch: ContextVar[tuple[object, MessageBatch] | None] = ContextVar("open_batch", default=None)
@@ -75,11 +66,7 @@ class MessageRepository(ChatRecords):
         self._space = space
         self._message_class = message_cls
         self._attachments = AttachmentEvents()
-        self._messages: BoundedCache[UUID, Message] = BoundedCache(_CACHED_MESSAGES)
-        self._parents: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_PARENTS)
-        self._chat_uuids: BoundedCache[UUID, UUID] = BoundedCache(_CACHED_CHAT_UUIDS)
-        # Messages whose create was not answered: they may or may not be stored.
-        self._uncertain: BoundedCache[UUID, bool] = BoundedCache(_CACHED_MESSAGES)
+        self._known = KnownMessages(self._registry, chat_cls, message_cls)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None, None]:
@@ -92,7 +79,7 @@ class MessageRepository(ChatRecords):
         if self._batch() is not None:
             yield
             return
-        batch = MessageBatch(self._message_class, self._reload, self._attachments)
+        batch = self._new_batch()
         token = _open_batch.set((self, batch))
         try:
             yield
@@ -116,9 +103,7 @@ class MessageRepository(ChatRecords):
         if chat is None:
             raise DRMemoryNotFoundError(f"There is no chat {message_data.chat_uuid}", 404)
         fields = self._create_fields(message_data, chat)
-        stored = self._messages.get(message_data.message_uuid)
-        if stored is None and message_data.message_uuid in self._uncertain:
-            stored = await self._reload(chat, message_data.message_uuid)
+        stored = await self._known.if_stored(chat, message_data.message_uuid)
         async with self._write() as batch:
             if stored is None:
                 draft = Draft(chat, self._message_class(**fields))
@@ -127,7 +112,7 @@ class MessageRepository(ChatRecords):
                 draft.change.fields.update(fields)
                 draft.refresh()
             batch.drafts[message_data.message_uuid] = draft
-        given, message = draft.message, self._messages.get(message_data.message_uuid) or draft.message
+        given, message = draft.message, self._known.get(message_data.message_uuid) or draft.message
         if not (given.parts or message.rests):
             return message
         # Stored are references to its long values, and whoever creates it has them.
@@ -152,7 +137,7 @@ class MessageRepository(ChatRecords):
             draft.refresh()
         if self._batch() is not None:
             return draft.message
-        return await self._attachments.whole_one(draft.chat, self._messages.get(message_uuid))
+        return await self._attachments.whole_one(draft.chat, self._known.get(message_uuid))
 
     async def create_message_tool_call(self, data: MessageToolCallCreate) -> ToolCall:
         """Append a tool call to the message `data.message_uuid`.
@@ -166,7 +151,7 @@ class MessageRepository(ChatRecords):
             draft = await self._parent_draft(batch, data.message_uuid, "tool call")
             draft.change.add_tool_call(call)
             draft.refresh()
-        self._parents.put(call.uuid, draft.message.message_uuid)
+        self._known.holds(draft.message.message_uuid, call.uuid)
         return call
 
     async def update_message_tool_call(self, uuid: UUID, update: MessageToolCallUpdate) -> ToolCall | None:
@@ -191,7 +176,7 @@ class MessageRepository(ChatRecords):
             draft = await self._parent_draft(batch, data.message_uuid, "reasoning")
             draft.change.add_reasoning(step)
             draft.refresh()
-        self._parents.put(step.uuid, draft.message.message_uuid)
+        self._known.holds(draft.message.message_uuid, step.uuid)
         return step
 
     async def update_message_reasoning(self, uuid: UUID, update: MessageReasoningUpdate) -> Reasoning | None:
@@ -205,11 +190,9 @@ class MessageRepository(ChatRecords):
         return next((step for step in draft.message.reasonings if step.uuid == uuid), None)
 
     async def get_message(self, message_uuid: UUID) -> Message | None:
-        """A message by its own id, as it is stored now; None where it is unknown or its locator was lost."""
-        chat = await self._chat_of(message_uuid)
-        if chat is None:
-            return None
-        return await self._attachments.whole_one(chat, await self._reload(chat, message_uuid))
+        """A message by its own id, as it is stored now; None where it is unknown, or its locator was lost."""
+        message = await self._known.load(message_uuid)
+        return None if message is None else await self._attachments.whole_one(self._known.chat_of(message), message)
 
     async def get_message_by_agui_id(self, chat_uuid: UUID, agui_id: str) -> Message | None:
         """The newest message of a chat with this AG-UI id (agents reuse them in later runs), or None."""
@@ -217,7 +200,7 @@ class MessageRepository(ChatRecords):
         if chat is None:
             return None
         found = await find_message(self._message_class, chat, lambda message: message.agui_id == agui_id)
-        return await self._attachments.whole_one(chat, self._remember(found))
+        return await self._attachments.whole_one(chat, self._known.remember(found))
 
     async def get_tool_call_by_agui_id(self, message_uuid: UUID, agui_id: str) -> ToolCall | None:
         """A tool call of a message by AG-UI's `toolCallId`, or None."""
@@ -226,7 +209,7 @@ class MessageRepository(ChatRecords):
         return next((call for call in reversed(calls) if call.agui_id == agui_id), None)
 
     async def get_chat_messages(self, chat_uuid: UUID) -> Sequence[Message]:
-        """All messages of a chat, oldest first; empty for an unknown one. Locators that were lost are written again.
+        """All messages of a chat, oldest first; empty for an unknown one. What leads to them and was lost is mended.
 
         Raises:
             DRMemoryServiceError: the chat could not be read, which is not the same as its being empty.
@@ -239,16 +222,85 @@ class MessageRepository(ChatRecords):
         except DRMemoryNotFoundError:
             self._registry.unregister(chat_uuid)
             return []
+        messages = await self._registry.lookups.heal(chat, messages)
         for message in messages[-_REMEMBERED_OF_A_CHAT:]:
-            self._remember(message)
-        locations = [Location(LOCATOR_KIND_CHAT, chat.chat_uuid, chat.id, chat.chat_uuid)]
-        for message in messages:
-            locations += locations_of(chat, message)
-        await self._registry.locators.heal(chat.chat_uuid, locations)
+            self._known.remember(message)
         return await self._attachments.whole(chat, messages)
 
     async def get_last_messages(self, chat_uuids: list[UUID]) -> dict[UUID, Message]:
-        """The newest message of each of these chats that has one."""
+        """The newest message of each of these chats that has one: one request for a hundred of them, where the service
+        can (`newestEvents`), else one for each.
+        """
+        if not await self._registry.lookups.newest_at_once():
+            return await self._last_one_by_one(chat_uuids)
+        sessions = await self._registry.resolve_all(chat_uuids)
+        chats = [self._registry.known(uuid, session_id, self._chat_class) for uuid, session_id in sessions.items()]
+        messages: dict[str, Message] = {}
+        cls = self._message_class
+        for start in range(0, len(chats), _CHATS_AT_ONCE):
+            newest = await cls.newest(chats[start : start + _CHATS_AT_ONCE], type=cls.__event_type__)
+            for message in newest:
+                if message.is_readable():
+                    whole = await self._attachments.whole(self._known.chat_of(message), [message])
+                    messages[message.event_session.id] = whole[0]
+        return {uuid: messages[sessions[uuid]] for uuid in chat_uuids if sessions.get(uuid) in messages}
+
+    # Drafts
+
+    def _batch(self) -> MessageBatch | None:
+        present = _open_batch.get()
+        return present[1] if present is not None and present[0] is self and present[1].open else None
+
+    def _new_batch(self) -> MessageBatch:
+        return MessageBatch(self._message_class, self._known.reload, self._attachments, self._registry.lookups)
+
+    @asynccontextmanager
+    async def _write(self) -> AsyncGenerator[MessageBatch, None]:
+        """The batch of the transaction that is open, or one for this call alone."""
+        batch = self._batch()
+        if batch is not None:
+            yield batch
+            return
+        batch = self._new_batch()
+        yield batch
+        await self._commit(batch)
+
+    async def _commit(self, batch: MessageBatch) -> None:
+        new = [uuid for uuid, draft in batch.drafts.items() if draft.stored is None]
+        try:
+            stored = await batch.commit()
+        except BaseException as error:
+            if not _was_refused(error):
+                for uuid in new:
+                    self._known.doubt(uuid)
+            if isinstance(error, DRMemoryNotFoundError):
+                for draft in batch.drafts.values():
+                    self._registry.unregister(draft.chat.chat_uuid)
+            raise
+        for message in stored:
+            self._known.remember(message)
+        await self._registry.lookups.stored([(batch.drafts[message.message_uuid].chat, message) for message in stored])
+
+    async def _draft(self, batch: MessageBatch, message_uuid: UUID) -> Draft | None:
+        draft = batch.drafts.get(message_uuid)
+        if draft is None:
+            message = await self._known.latest(message_uuid)
+            if message is None:
+                return None
+            draft = batch.drafts[message_uuid] = Draft(self._known.chat_of(message), message, message)
+        return draft
+
+    async def _parent_draft(self, batch: MessageBatch, message_uuid: UUID | None, what: str) -> Draft:
+        draft = None if message_uuid is None else await self._draft(batch, message_uuid)
+        if draft is None:
+            raise ValueError(f"There is no message {message_uuid} to put a {what} into")
+        return draft
+
+    async def _child_draft(self, batch: MessageBatch, kind: str, uuid: UUID) -> Draft | None:
+        message_uuid = await self._known.holder_of(kind, uuid)
+        return None if message_uuid is None else await self._draft(batch, message_uuid)
+
+    async def _last_one_by_one(self, chat_uuids: Sequence[UUID]) -> dict[UUID, Message]:
         slots = asyncio.Semaphore(_CONCURRENT_READS)
 
         async def last(chat_uuid: UUID) -> Message | None:
@@ -265,107 +317,6 @@ class MessageRepository(ChatRecords):
         found = await asyncio.gather(*(last(chat_uuid) for chat_uuid in chat_uuids))
         pairs = zip(chat_uuids, found, strict=True)
         return {chat_uuid: message for chat_uuid, message in pairs if message is not None}
-
-    # Drafts
-
-    def _batch(self) -> MessageBatch | None:
-        present = _open_batch.get()
-        return present[1] if present is not None and present[0] is self and present[1].open else None
-
-    @asynccontextmanager
-    async def _write(self) -> AsyncGenerator[MessageBatch, None]:
-        """The batch of the transaction that is open, or one for this call alone."""
-        batch = self._batch()
-        if batch is not None:
-            yield batch
-            return
-        batch = MessageBatch(self._message_class, self._reload, self._attachments)
-        yield batch
-        await self._commit(batch)
-
-    async def _commit(self, batch: MessageBatch) -> None:
-        new = [uuid for uuid, draft in batch.drafts.items() if draft.stored is None]
-        try:
-            stored = await batch.commit()
-        except BaseException as error:
-            if not _was_refused(error):
-                for uuid in new:
-                    self._uncertain.put(uuid, True)
-            if isinstance(error, DRMemoryNotFoundError):
-                for draft in batch.drafts.values():
-                    self._registry.unregister(draft.chat.chat_uuid)
-            raise
-        locations: list[Location] = []
-        for message in stored:
-            self._remember(message)
-            self._uncertain.drop(message.message_uuid)
-            chat = batch.drafts[message.message_uuid].chat
-            locations += locations_of(chat, message)
-        await self._registry.locators.write_new(locations)
-
-    async def _draft(self, batch: MessageBatch, message_uuid: UUID) -> Draft | None:
-        draft = batch.drafts.get(message_uuid)
-        if draft is None:
-            chat = await self._chat_of(message_uuid)
-            if chat is None:
-                return None
-            message = self._messages.get(message_uuid) or await self._reload(chat, message_uuid)
-            if message is None:
-                return None
-            draft = batch.drafts[message_uuid] = Draft(chat, message, message)
-        return draft
-
-    async def _parent_draft(self, batch: MessageBatch, message_uuid: UUID | None, what: str) -> Draft:
-        draft = None if message_uuid is None else await self._draft(batch, message_uuid)
-        if draft is None:
-            raise ValueError(f"There is no message {message_uuid} to put a {what} into")
-        return draft
-
-    async def _child_draft(self, batch: MessageBatch, kind: str, uuid: UUID) -> Draft | None:
-        message_uuid = self._parents.get(uuid)
-        if message_uuid is None:
-            locator = await self._registry.locators.get(kind, uuid)
-            if locator is None or locator.message_uuid is None:
-                return None
-            message_uuid = locator.message_uuid
-            if locator.chat_uuid is not None:
-                self._registry.register(locator.chat_uuid, locator.session_id)
-                self._chat_uuids.put(message_uuid, locator.chat_uuid)
-            self._parents.put(uuid, message_uuid)
-        return await self._draft(batch, message_uuid)
-
-    # Reading
-
-    async def _chat_of(self, message_uuid: UUID) -> Chat | None:
-        chat_uuid = self._chat_uuids.get(message_uuid)
-        if chat_uuid is None:
-            locator = await self._registry.locators.get(LOCATOR_KIND_MESSAGE, message_uuid)
-            if locator is None or locator.chat_uuid is None:
-                return None
-            chat_uuid = locator.chat_uuid
-            self._registry.register(chat_uuid, locator.session_id)
-            self._chat_uuids.put(message_uuid, chat_uuid)
-        return await self._registry.chat(chat_uuid, self._chat_class)
-
-    async def _reload(self, chat: Chat, message_uuid: UUID) -> Message | None:
-        self._messages.drop(message_uuid)
-        return self._remember(
-            await find_message(self._message_class, chat, lambda message: message.message_uuid == message_uuid)
-        )
-
-    def _remember(self, message: Message | None) -> Message | None:
-        """Keep a message for later writes, unless a later state of it is kept already."""
-        if message is None:
-            return None
-        kept = self._messages.get(message.message_uuid)
-        if kept is None or kept.created_at <= message.created_at:
-            self._messages.put(message.message_uuid, message)
-        if message.chat_uuid is not None:
-            self._chat_uuids.put(message.message_uuid, message.chat_uuid)
-        children: list[ToolCall | Reasoning] = [*message.tool_calls, *message.reasonings]
-        for child in children:
-            self._parents.put(child.uuid, message.message_uuid)
-        return message
 
     def _create_fields(self, data: MessageCreate, chat: Chat) -> dict[str, Any]:
         user = chat.participants[0]

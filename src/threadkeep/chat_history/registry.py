@@ -1,13 +1,13 @@
-"""From a chat's uuid to its session: a bounded cache, then the locator index. Shared by the repositories of a space."""
+"""From a chat's uuid to its session: a bounded cache, then a look-up. Shared by the repositories of a space."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
 from threadkeep.chat_history.bounded import BoundedCache
-from threadkeep.chat_history.constants import LOCATOR_KIND_CHAT
 from threadkeep.chat_history.locator import LocatorIndex
+from threadkeep.chat_history.lookups import Lookups
 from threadkeep.chat_history.models import Chat, EntityLocator
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemorySpace
 
@@ -27,22 +27,36 @@ class ChatSessionRegistry:
         space: where the chats live.
         chat_cls: the class of the chats, where it is a subclass of Chat.
         locator_cls: the class of the locators, where it is a subclass of EntityLocator.
+        always_locators: write a locator for every entity even where the service has lookup keys. The published package
+            finds by locators only, so a space that it shares wants this. None: as the variable `THREADKEEP_LOCATORS`
+            says (`always`), else no.
     """
 
     def __init__(
-        self, space: DRMemorySpace, chat_cls: type[Chat] = Chat, locator_cls: type[EntityLocator] = EntityLocator
+        self,
+        space: DRMemorySpace,
+        chat_cls: type[Chat] = Chat,
+        locator_cls: type[EntityLocator] = EntityLocator,
+        *,
+        always_locators: bool | None = None,
     ) -> None:
         self._space = space
         self._chat_cls = chat_cls
         self._locators = LocatorIndex(space, locator_cls)
+        self._lookups = Lookups(space, self._locators, always_locators)
         self._session_ids: BoundedCache[UUID, str] = BoundedCache(_CACHED_CHATS)
         self._chats: BoundedCache[UUID, Chat] = BoundedCache(_CACHED_CHATS)
         self._creating: dict[UUID, asyncio.Event] = {}
 
     @property
     def locators(self) -> LocatorIndex:
-        """The shared index for look-ups by uuid."""
+        """The locators of the space."""
         return self._locators
+
+    @property
+    def lookups(self) -> Lookups:
+        """How the repositories find entities by uuid."""
+        return self._lookups
 
     def register(self, chat_uuid: UUID, session_id: str) -> None:
         """Remember which session a chat is."""
@@ -66,15 +80,20 @@ class ChatSessionRegistry:
             chat_uuid: the application's own id of the chat.
 
         Returns:
-            The session id, or None where the chat is unknown or its locator was lost.
+            The session id, or None where the chat is unknown or nothing leads to it.
         """
-        if (creating := self._creating.get(chat_uuid)) is not None:
+        return (await self.resolve_all([chat_uuid])).get(chat_uuid)
+
+    async def resolve_all(self, chat_uuids: Collection[UUID]) -> dict[UUID, str]:
+        """The session ids of those chats that are found, looked up together."""
+        for creating in [self._creating[uuid] for uuid in chat_uuids if uuid in self._creating]:
             await creating.wait()
-        session_id = self._session_ids.get(chat_uuid)
-        if session_id is None and (locator := await self._locators.get(LOCATOR_KIND_CHAT, chat_uuid)) is not None:
-            session_id = locator.session_id
+        known = {uuid: session_id for uuid in chat_uuids if (session_id := self._session_ids.get(uuid)) is not None}
+        unknown = [uuid for uuid in chat_uuids if uuid not in known]
+        found = await self._lookups.sessions_of(unknown) if unknown else {}
+        for chat_uuid, session_id in found.items():
             self.register(chat_uuid, session_id)
-        return session_id
+        return known | found
 
     def remember(self, chat: Chat) -> None:
         """Remember a chat that was read or made."""
@@ -98,6 +117,15 @@ class ChatSessionRegistry:
             return None
         self._chats.put(chat_uuid, chat)
         return chat
+
+    def known(self, chat_uuid: UUID, session_id: str, chat_cls: type[Chat]) -> Chat:
+        """The chat as it was read, else by its ids alone: enough to reach its messages, and no request."""
+        chat = self._chats.get(chat_uuid)
+        if isinstance(chat, chat_cls) and chat.id == session_id:
+            return chat
+        unread = chat_cls.at(self._space, session_id)
+        unread.chat_uuid = chat_uuid
+        return unread
 
     @contextmanager
     def creating(self, chat_uuid: UUID) -> Iterator[None]:

@@ -89,6 +89,12 @@ class DREvent(BaseModel):
         return self._stored()["eventType"]
 
     @property
+    def event_session(self) -> DRSession:
+        """The session that the event is in; one that was found by a key knows it by its id alone."""
+        self._stored()
+        return cast(DRSession, self._session)
+
+    @property
     def event_lookup_keys(self) -> tuple[str, ...]:
         """The keys that the event is found by in its space."""
         return tuple(self._stored().get("lookupKeys", ()))
