@@ -7,7 +7,7 @@ from typing import Any
 
 import uvloop
 
-from bench import appends, extraction, loops, reads, scale, streams
+from bench import appends, costs, extraction, loops, reads, scale, streams
 from bench.databases import ENGINES
 from threadkeep.cli.serving import tune_interpreter
 from threadkeep.storage.appends import compile_for
@@ -19,6 +19,8 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "reads": reads.history,
     "chats": reads.chats,
     "stream": streams.storage_agent,
+    "run-costs": costs.of_a_run,
+    "long-chat": costs.of_a_write,
     "loops": loops.loops,
     "search": scale.search,
     "long": scale.long_session,

@@ -41,7 +41,7 @@ DELTAS = 2_000
 ROUNDS = 5
 
 
-class _Talker(AGUIAgent):
+class Talker(AGUIAgent):
     """50 pieces of reasoning, two tool calls and 2,000 pieces of text; it notes when it lets each event go."""
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ async def storage_agent(engine: str) -> None:
             user = uuid4()
             counted = count_requests(client)
             for round_ in range(ROUNDS):
-                talker = _Talker()
-                bare += await _delays(talker, talker.run(_input(f"bare-{round_}")))
-                talker = _Talker()
+                talker = Talker()
+                bare += await _delays(talker, talker.run(run_input(f"bare-{round_}", "run")))
+                talker = Talker()
                 agent = AGUIStorageAgent("bench", user, chats, messages, talker)
                 before = counted[0]
-                stored += await _delays(talker, agent.run(_input(f"run-{round_}")))
+                stored += await _delays(talker, agent.run(run_input(f"run-{round_}", "run")))
                 requests.append(counted[0] - before)
     report.line("bare agent: median to the reader", f"{statistics.median(bare) * 1e6:10.1f} us an event")
     report.line("storage agent: median to the reader", f"{statistics.median(stored) * 1e6:10.1f} us an event")
@@ -100,17 +100,17 @@ async def storage_agent(engine: str) -> None:
     report.line("requests to the service", f"{statistics.median(requests):10.0f} a run")
 
 
-async def _delays(talker: _Talker, stream: AsyncGenerator[BaseEvent, None]) -> list[float]:
+async def _delays(talker: Talker, stream: AsyncGenerator[BaseEvent, None]) -> list[float]:
     """The seconds from the agent's hand to the reader's, for each event."""
     received = [time.perf_counter() async for _ in stream]
     return [there - here for here, there in zip(talker.sent, received, strict=True)]
 
 
-def _input(thread: str) -> RunAgentInput:
+def run_input(thread: str, run: str) -> RunAgentInput:
     return RunAgentInput(
         thread_id=thread,
-        run_id=thread,
-        messages=[UserMessage(id="u", role="user", content="Talk.")],
+        run_id=run,
+        messages=[UserMessage(id=f"u-{run}", role="user", content="Talk.")],
         tools=[],
         context=[],
         state={},
