@@ -327,6 +327,48 @@ async def test_a_message_with_a_hole_says_so_though_the_store_is_back_before_the
     assert (two.content, two.status.value) == ("Two", "errored")
 
 
+async def test_a_call_with_a_hole_says_so_though_its_result_came() -> None:
+    outage, gate, later = Outage(), asyncio.Event(), asyncio.Event()
+    outage.away_until(60)
+    start, _, end = called("c1", arguments="")
+    more = {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": "x" * 500}
+    thinking = thought("z1", *(["hm " * 100] * 100))
+    script = [started(), start, *[more] * 100, end, *thinking, gate, result("c1"), *said("m2", "Two"), later, TALK[-1]]
+    handle = await outage.begin(script, max_pending_bytes=20_000, put_timeout=0.0)
+    await until(lambda: len(outage.attempts) == 1)
+    outage.clock.advance(60)
+    await until(lambda: len(outage.stored()) == 2)
+    gate.set()
+    await until(lambda: len(outage.stored()) == 3)
+    later.set()
+    await handle.wait()
+    (call,) = outage.stored()[1].tool_calls
+    assert (call.content, call.status.value) == ("ok", "errored")
+    assert "could not be recorded" in (call.error or "")
+
+
+async def test_a_store_that_never_catches_up_with_a_run_may_still_take_all_of_it() -> None:
+    outage = Outage()
+
+    async def take_turns(count: int) -> None:
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+    async def slow() -> None:
+        if outage.messages.messages:
+            await take_turns(10)
+
+    async def breathe() -> None:
+        await take_turns(5)
+
+    outage.messages.before_write = slow
+    deltas = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "word " * 100}] * 33
+    steps = [step for _ in range(20) for step in (*deltas, breathe)]
+    script = [started(), said("m1")[0], *steps, *said("m1")[-1:], TALK[-1]]
+    await outage.play(script, max_pending_bytes=200_000, put_timeout=0.0, minimal_chunk_to_persist=1)
+    assert [(len(row[1]), row[2]) for row in outage.rows()[1:]] == [(330_000, "complete")]
+
+
 async def test_a_long_run_on_a_store_that_works_may_be_longer_than_what_it_may_hold() -> None:
     outage = Outage()
     script = run_of(*(words(20, f"m{n}") for n in range(50)))
@@ -369,7 +411,7 @@ async def test_a_write_that_takes_too_long_is_given_up_and_repeated() -> None:
 
 
 async def test_an_agent_that_breaks_is_told_to_the_client_at_once_whatever_the_store_does() -> None:
-    outage, away = Outage(), asyncio.Event()
+    outage, away = Outage(settle=3_600), asyncio.Event()
 
     async def hang() -> None:
         if outage.messages.messages:
@@ -381,7 +423,8 @@ async def test_an_agent_that_breaks_is_told_to_the_client_at_once_whatever_the_s
         ([started(), *said("m1", "Half")[:2]], "The agent's stream ended without a terminal event"),
     ]:
         handle = await outage.begin(script)
-        events = [event async for event in handle.events()]
+        async with asyncio.timeout(20):
+            events = [event async for event in handle.events()]
         assert (event_type(events[-1]), events[-1].message) == ("RUN_ERROR", message)
         assert len(outage.stored()) == 1
         away.set()
@@ -405,6 +448,24 @@ async def test_the_end_of_a_stream_waits_a_little_for_the_record_and_stored_wait
     assert outage.rows() == WHOLE[:1]
     away.set()
     await agent.stored()
+    assert outage.rows() == WHOLE
+
+
+async def test_a_handle_waits_for_the_record_longer_than_the_stream_does() -> None:
+    outage, away = Outage(settle=0.0), asyncio.Event()
+
+    async def hang() -> None:
+        if outage.messages.messages:
+            await away.wait()
+
+    outage.messages.before_write = hang
+    waiting = asyncio.create_task((await outage.begin(TALK)).wait())
+    await until(lambda: any(task.get_name().startswith("store the rest") for task in asyncio.all_tasks()))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    away.set()
+    await waiting
     assert outage.rows() == WHOLE
 
 
