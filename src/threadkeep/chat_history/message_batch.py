@@ -79,12 +79,7 @@ class MessageBatch:
 
     async def _post(self, drafts: Sequence[Draft]) -> list[Message]:
         chat = drafts[0].chat
-        bodies = [await self._body(draft) for draft in drafts]
-        if self._by_keys:
-            for draft, body in zip(drafts, bodies, strict=True):
-                # Of several messages of a new chat, the first one carries the key of the chat.
-                first = draft is drafts[0]
-                body["lookup_keys"] = self._lookups.keys_of(chat, draft.message) if first else keys_of(draft.message)
+        bodies = await self._bodies(drafts)
         try:
             if len(bodies) == 1:
                 stored = [await self._message_class.post(chat, **bodies[0])]
@@ -135,6 +130,18 @@ class MessageBatch:
                     raise
                 draft.stored = fresh
         raise AssertionError("unreachable")
+
+    async def _bodies(self, drafts: Sequence[Draft]) -> list[dict[str, Any]]:
+        """What new messages of one chat are stored as, their lookup keys included."""
+        bodies = [await self._body(draft) for draft in drafts]
+        if self._by_keys:
+            for draft, body in zip(drafts, bodies, strict=True):
+                # Of several messages of a new chat, the first one carries the key of the chat.
+                is_first = draft is drafts[0]
+                body["lookup_keys"] = (
+                    self._lookups.keys_of(draft.chat, draft.message) if is_first else keys_of(draft.message)
+                )
+        return bodies
 
     async def _body(self, draft: Draft) -> dict[str, Any]:
         message = draft.message.model_copy(update=await self._fitting(draft, draft.message))
