@@ -5,10 +5,10 @@ An agent that is reminded of something must not have it noted as if somebody had
 
 import re
 
+from threadkeep.contract.recalled import CLOSE, OPEN
+
 EVENT_TYPE = "memory"
 """The type of an event that holds nothing but memories, whoever sends it."""
-OPEN = "<recalled-memories>"
-CLOSE = "</recalled-memories>"
 _BLOCK = re.compile(re.escape(OPEN) + ".*?" + re.escape(CLOSE), re.DOTALL)
 
 

@@ -11,6 +11,7 @@ import httpx
 
 from threadkeep import clock
 from threadkeep.contract import mem0 as wire
+from threadkeep.contract import recalled
 from threadkeep.transport.answers import read_json, read_row
 from threadkeep.transport.calls import Call, build_params, get_space
 from threadkeep.transport.not_given import NOT_GIVEN, NotGiven
@@ -177,17 +178,26 @@ def estimate_tokens(text: str) -> int:
 def context(found: Iterable[FoundMemory], tokens: int, count: Callable[[str], int] = estimate_tokens) -> str:
     """What was found as a text for a prompt, best first, within so many tokens; '' where nothing fits.
 
-    A memory is one line, whatever it holds: none can pass itself off as another part of the prompt.
+    It stands between marks that extraction leaves out. A memory is one line, whatever it holds: none can pass itself
+    off as another part of the prompt, or end the marks.
     """
     lines: list[str] = []
-    left = tokens - count(f"{INTRODUCTION}\n")
+    left = tokens - count(f"{recalled.OPEN}\n{INTRODUCTION}\n{recalled.CLOSE}\n")
     for each in found:
-        line = f"- {' '.join(each.memory.text.split())}"
+        line = f"- {_one_line(each.memory.text)}"
         needed = count(f"{line}\n")
         if needed <= left:
             lines.append(line)
             left -= needed
-    return "\n".join([INTRODUCTION, *lines]) if lines else ""
+    return "\n".join([recalled.OPEN, INTRODUCTION, *lines, recalled.CLOSE]) if lines else ""
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    # Again and again: what is left may close up to a mark once more.
+    while recalled.CLOSE in line:
+        line = " ".join(line.replace(recalled.CLOSE, "").split())
+    return line
 
 
 def _memories(space_id: str) -> str:
