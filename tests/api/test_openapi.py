@@ -41,6 +41,7 @@ CHECKS = [
 ]
 # What no schema can say: these refuse a request that fits the document.
 BEYOND_A_SCHEMA = (
+    "events in one request",
     "Patch of incorrect version of event",
     "is named twice",
     "Nothing to change",

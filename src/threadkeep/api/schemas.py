@@ -174,9 +174,10 @@ class EventBatchItemIn(EventPatchIn, rename="camel", kw_only=True):
 
 
 class EventBatchPatchIn(Struct, rename="camel"):
-    """Changes to several events, all or none."""
+    """Changes to several events, and events to be appended with them: all or none."""
 
     events: Annotated[list[EventBatchItemIn], BATCH]
+    append: Annotated[list[NewEventIn], BATCH] | None = None
 
 
 class EventOut(Struct, rename="camel"):
@@ -202,6 +203,12 @@ class ItemsOut(Struct):
     """The answer to a batch."""
 
     items: list[EventOut]
+
+
+class PatchedOut(ItemsOut):
+    """The answer to changes; `appended` is there where events were to be appended."""
+
+    appended: list[EventOut] | UnsetType = UNSET
 
 
 class PageOut(Struct, Generic[T], rename="camel"):

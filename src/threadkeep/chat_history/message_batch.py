@@ -71,11 +71,34 @@ class MessageBatch:
         for draft in self.drafts.values():
             by_chat.setdefault(draft.chat.id, []).append(draft)
         for drafts in by_chat.values():
+            if await self._store_together(drafts):
+                done += [draft.message for draft in drafts]
+                continue
             for group in _groups([draft for draft in drafts if draft.stored is None]):
                 done += await self._post(group)
             for group in _groups([draft for draft in drafts if draft.stored is not None]):
                 done += await self._patch(group)
         return done
+
+    async def _store_together(self, drafts: Sequence[Draft]) -> bool:
+        """Store new messages and changed ones in one request, where there are both and one request takes them."""
+        new = [draft for draft in drafts if draft.stored is None]
+        changed = [(draft.stored, draft) for draft in drafts if draft.stored is not None]
+        if not (new and changed) or len(_groups(drafts)) > 1:
+            return False
+        pairs = [(stored, await self._changes(draft)) for stored, draft in changed]
+        bodies = await self._bodies(new)
+        try:
+            appended = await self._message_class.patch_and_post_batch(drafts[0].chat, pairs, bodies)
+        except (DRMemoryVersionConflictError, DRMemoryConflictError):
+            # Nothing of it was stored, and it does not say of all which they are.
+            return False
+        self._lookups.has_message(drafts[0].chat)
+        for draft, message in zip(new, appended, strict=True):
+            draft.message = message
+        for stored, draft in changed:
+            draft.message = stored
+        return True
 
     async def _post(self, drafts: Sequence[Draft]) -> list[Message]:
         chat = drafts[0].chat

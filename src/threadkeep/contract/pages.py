@@ -19,3 +19,9 @@ class Items(TypedDict, Generic[T]):
     """The answer to a batch."""
 
     items: list[T]
+
+
+class Patched(Items[T]):
+    """The answer to a batch of changes that appended events as well."""
+
+    appended: list[T]

@@ -6,7 +6,10 @@ LOOKUP_KEYS = "lookupKeys"
 """Events take lookup keys, and are found by them in their space."""
 NEWEST_EVENTS = "newestEvents"
 """The newest events of many sessions come in one answer."""
-FEATURES = (LOOKUP_KEYS, NEWEST_EVENTS)
+APPEND_WITH_CHANGES = "appendWithChanges"
+"""A batch of changes may append events as well."""
+
+FEATURES = (LOOKUP_KEYS, NEWEST_EVENTS, APPEND_WITH_CHANGES)
 
 
 class Version(TypedDict):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, PrivateAttr
 
 from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent
+from threadkeep.contract.version import APPEND_WITH_CHANGES
 from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declared_names
 from threadkeep.persistence.session import DRSession
 from threadkeep.persistence.space import DRMemorySpace
@@ -279,22 +280,47 @@ class DREvent(BaseModel):
             DRMemoryVersionConflictError: One has changed since it was read. Nothing is changed.
         """
         space_id, session_id = cls._place(session)
-        _check_batch(len(updates))
-        patches: dict[int, EventPatch] = {}
-        for event, fields in updates:
-            row = event._stored()
-            if cast(DRSession, event._session).id != session_id:
-                raise ValueError(f"Event {row['sequenceId']} belongs to another session")
-            if row["sequenceId"] in patches:
-                raise ValueError(f"Event {row['sequenceId']} comes twice in one batch")
-            token = {"sequenceId": row["sequenceId"], "createdAt": row["createdAt"]}
-            patches[row["sequenceId"]] = cast(EventPatch, {**event._changes(fields), **token})
-        call = calls.patch_events(space_id, session_id, [*patches.values()])
-        answer = await session.memory_space.client.send(call)
-        rows = {row["sequenceId"]: row for row in answer["items"]}
-        for event, _ in updates:
-            event._take(rows[event.sequence_id])
-        return [event for event, _ in updates]
+        call = calls.patch_events(space_id, session_id, cls._patches(session_id, updates))
+        return cls._patched(updates, (await session.memory_space.client.send(call))["items"])
+
+    @classmethod
+    async def patch_and_post_batch(
+        cls,
+        session: DRSession,
+        updates: Sequence[tuple[Self, Mapping[str, Any]]],
+        events: Sequence[Mapping[str, Any]],
+    ) -> builtins.list[Self]:
+        """Change events and append others in one request, all of it or nothing.
+
+        A service that cannot do both at once is asked twice.
+
+        Args:
+            session: The session that the events belong to.
+            updates: as for `patch_batch`.
+            events: as for `post_batch`; 200 of both together at most.
+
+        Returns:
+            The events that were appended.
+
+        Raises:
+            TypeError: A field is unknown or cannot be set.
+            ValueError: As for both.
+            DRMemoryVersionConflictError: One has changed since it was read. Nothing is changed or appended.
+            DRMemoryServiceError: As for every call.
+        """
+        space_id, session_id = cls._place(session)
+        _check_batch(len(updates) + len(events))
+        new = [cls._new(fields) for fields in events]
+        client = session.memory_space.client
+        patches = cls._patches(session_id, updates)
+        if APPEND_WITH_CHANGES in await client.features():
+            answer = await client.send(calls.patch_and_append_events(space_id, session_id, patches, new))
+            changed, appended = answer["items"], answer["appended"]
+        else:
+            changed = (await client.send(calls.patch_events(space_id, session_id, patches)))["items"]
+            appended = (await client.send(calls.append_events(space_id, session_id, new)))["items"]
+        cls._patched(updates, changed)
+        return [cls._read(session, row) for row in appended]
 
     async def delete(self) -> None:
         """Delete the event; its number is never given out again.
@@ -307,6 +333,29 @@ class DREvent(BaseModel):
         await session.memory_space.client.send(
             calls.delete_event(session.memory_space.id, session.id, row["sequenceId"])
         )
+
+    @classmethod
+    def _patches(cls, session_id: str, updates: Sequence[tuple[Self, Mapping[str, Any]]]) -> builtins.list[EventPatch]:
+        _check_batch(len(updates))
+        patches: dict[int, EventPatch] = {}
+        for event, fields in updates:
+            row = event._stored()
+            if cast(DRSession, event._session).id != session_id:
+                raise ValueError(f"Event {row['sequenceId']} belongs to another session")
+            if row["sequenceId"] in patches:
+                raise ValueError(f"Event {row['sequenceId']} comes twice in one batch")
+            token = {"sequenceId": row["sequenceId"], "createdAt": row["createdAt"]}
+            patches[row["sequenceId"]] = cast(EventPatch, {**event._changes(fields), **token})
+        return [*patches.values()]
+
+    @classmethod
+    def _patched(
+        cls, updates: Sequence[tuple[Self, Mapping[str, Any]]], answered: Sequence[Event]
+    ) -> builtins.list[Self]:
+        rows = {row["sequenceId"]: row for row in answered}
+        for event, _ in updates:
+            event._take(rows[event.sequence_id])
+        return [event for event, _ in updates]
 
     @classmethod
     def _plan(cls) -> EventPlan:

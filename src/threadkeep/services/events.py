@@ -59,30 +59,7 @@ class Events:
         Numbers are gapless per session, whoever else appends.
         Raises Invalid, BadRequest, NotFound, EventDeduplicationConflict, EventLookupConflict, Answered.
         """
-        single = len(drafts) == 1
-        size = 0
-        keys: tuple[str, ...] = ()
-        lookups: tuple[tuple[str, str], ...] = ()
-        for index, draft in enumerate(drafts):
-            try:
-                event.check_draft(draft, self._max_content)
-            except Invalid as error:
-                raise error if single else error.under("events", index) from None
-            except BadRequest as error:
-                raise error if single else BadRequest(f"events[{index}]: {error}") from None
-            size += len(draft.body) + _ROW_BYTES
-            if draft.deduplication_key is not None:
-                keys += (text.encode(draft.deduplication_key),)
-            if draft.lookup_keys:
-                type_ = text.encode(draft.type or "")
-                lookups += tuple((type_, text.encode(key)) for key in draft.lookup_keys)
-                size += sum(map(len, draft.lookup_keys)) + _ROW_BYTES * len(draft.lookup_keys)
-        if len(keys) > 1:
-            event.check_distinct_keys(drafts)
-        if lookups:
-            event.check_distinct_lookups(drafts)
-        check_ids(space_id, session_id)
-        wish = appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys, lookups)
+        wish = self._wish(principal, space_id, session_id, drafts)
         if once is None:
             await self._check_participants(principal, space_id, session_id, drafts)
             made = _appended(await self._database.append(wish), session_id)
@@ -157,7 +134,7 @@ class Events:
         after: int = 0,
         event_type: str | None = None,
     ) -> AsyncGenerator[list[Event], None]:
-        """All events with numbers greater than `after`, in order and in steps; what is appended meanwhile is among them.
+        """All events with numbers greater than `after`, in order and in steps, with what is appended meanwhile.
 
         Each step costs the same wherever it is. Only the last one may be empty.
         Raises Invalid, NotFound; the latter also where the session is deleted meanwhile.
@@ -202,6 +179,18 @@ class Events:
         self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
     ) -> list[Event]:
         """Apply all changes, or none. Raises Invalid, BadRequest, NotFound, StaleEvent, EventLookupConflict."""
+        changed, _ = await self.patch_and_append(principal, space_id, session_id, changes, ())
+        return changed
+
+    async def patch_and_append(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        changes: Sequence[EventChange],
+        drafts: Sequence[EventDraft],
+    ) -> tuple[list[Event], list[Event]]:
+        """Apply the changes and append the events: all of it, or nothing. Raises as `patch` and `append` do."""
         single = len(changes) == 1
         check_ids(space_id, session_id)
         event.check_distinct(changes)
@@ -212,12 +201,15 @@ class Events:
                 raise error if single else error.under("events", index) from None
             if not 0 < change.sequence_id <= limits.INTEGER:
                 raise _no_event(change.sequence_id)
+        wish = self._wish(principal, space_id, session_id, drafts, "append") if drafts else None
         await self._check_participants(principal, space_id, session_id, changes)
+        await self._check_participants(principal, space_id, session_id, drafts, "append")
 
-        def operation() -> Steps[list[Event]]:
+        def operation() -> Steps[tuple[list[Event], list[Event]]]:
             made = yield from events.patch(space_id, session_id, principal.user_id, changes, clock.now())
             if isinstance(made, list):
-                return made
+                new = [] if wish is None else _appended((yield from appends.append_one(wish)), session_id)
+                return made, new
             # Raised inside the transaction, so that it is undone.
             if isinstance(made, events.Stale):
                 raise _stale(made)
@@ -227,7 +219,9 @@ class Events:
                 raise no_session(session_id)
             raise _no_event(made)
 
-        return await self._database.write(operation)
+        changed, new = await self._database.write(operation)
+        metrics.events_appended.inc(len(new))
+        return changed, new
 
     async def patch_batch(
         self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
@@ -250,6 +244,40 @@ class Events:
                 yield from memory_removal.delete_along(space_id, session_id, sequence_id, now)
 
         await self._database.write(operation)
+
+    def _wish(
+        self,
+        principal: Principal,
+        space_id: str,
+        session_id: str,
+        drafts: Sequence[EventDraft],
+        place: str = "events",
+    ) -> appends.Append:
+        """The wish for these events, once they are checked. Raises Invalid, BadRequest that name the place."""
+        single = len(drafts) == 1 and place == "events"
+        size = 0
+        keys: tuple[str, ...] = ()
+        lookups: tuple[tuple[str, str], ...] = ()
+        for index, draft in enumerate(drafts):
+            try:
+                event.check_draft(draft, self._max_content)
+            except Invalid as error:
+                raise error if single else error.under(place, index) from None
+            except BadRequest as error:
+                raise error if single else BadRequest(f"{place}[{index}]: {error}") from None
+            size += len(draft.body) + _ROW_BYTES
+            if draft.deduplication_key is not None:
+                keys += (text.encode(draft.deduplication_key),)
+            if draft.lookup_keys:
+                type_ = text.encode(draft.type or "")
+                lookups += tuple((type_, text.encode(key)) for key in draft.lookup_keys)
+                size += sum(map(len, draft.lookup_keys)) + _ROW_BYTES * len(draft.lookup_keys)
+        if len(keys) > 1:
+            event.check_distinct_keys(drafts)
+        if lookups:
+            event.check_distinct_lookups(drafts)
+        check_ids(space_id, session_id)
+        return appends.Append(space_id, session_id, principal.user_id, drafts, clock.now(), size, keys, lookups)
 
     async def _append_once(self, wish: appends.Append, once: Once[list[Event]]) -> list[Event]:
         """Append in a transaction of its own. Nothing is looked up before the key: the session may be gone by now."""
@@ -285,6 +313,7 @@ class Events:
         space_id: str,
         session_id: str,
         items: Sequence[EventDraft | EventChange],
+        place: str = "events",
     ) -> None:
         users = [(n, item.emitter_id) for n, item in enumerate(items) if item.emitter_type == "user"]
         if not users:
@@ -298,7 +327,7 @@ class Events:
             if len(self._participants) >= _KNOWN_SESSIONS:
                 self._participants.clear()
             self._participants[key] = (known, now + _KNOWN_US)
-        _check_emitters(items, known)
+        _check_emitters(items, known, place)
 
     async def _read_participants(self, principal: Principal, space_id: str, session_id: str) -> tuple[str, ...]:
         found = await self._database.read(lambda: sessions.get(space_id, session_id, principal.user_id))
@@ -307,10 +336,12 @@ class Events:
         return found.participants
 
 
-def _check_emitters(items: Sequence[EventDraft | EventChange], participants: tuple[str, ...]) -> None:
+def _check_emitters(
+    items: Sequence[EventDraft | EventChange], participants: tuple[str, ...], place: str = "events"
+) -> None:
     for index, item in enumerate(items):
         if item.emitter_type == "user":
-            where = "" if len(items) == 1 else f"events[{index}]: "
+            where = "" if len(items) == 1 and place == "events" else f"{place}[{index}]: "
             event.check_participant("user", item.emitter_id, participants, where)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import httpx
 
 from threadkeep import clock
-from threadkeep.contract.pages import Items, Page
+from threadkeep.contract.pages import Items, Page, Patched
 
 T = TypeVar("T")
 _SECONDS = re.compile(r"(\d{1,9})(?:\.(\d+))?", re.ASCII)
@@ -64,6 +64,21 @@ def read_items(identity: str) -> Callable[[httpx.Response], Items[Any]]:
         for item in answer["items"]:
             _row(response, item, identity)
         return cast(Items[Any], answer)
+
+    return read
+
+
+def read_patched(identity: str) -> Callable[[httpx.Response], Patched[Any]]:
+    """A reader of the answer to a batch of changes that appended events as well."""
+    items = read_items(identity)
+
+    def read(response: httpx.Response) -> Patched[Any]:
+        answer = cast(Patched[Any], items(response))
+        if not isinstance(answer.get("appended"), list):
+            raise _unreadable(response, "does not say what was appended")
+        for item in answer["appended"]:
+            _row(response, item, identity)
+        return answer
 
     return read
 

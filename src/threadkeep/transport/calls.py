@@ -11,11 +11,11 @@ from urllib.parse import quote
 import httpx
 
 from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent, SpaceEvent
-from threadkeep.contract.pages import Items, Page
+from threadkeep.contract.pages import Items, Page, Patched
 from threadkeep.contract.sessions import NewSession, Session, SessionFields
 from threadkeep.contract.spaces import NewSpace, Space, SpaceFields
 from threadkeep.contract.version import Version
-from threadkeep.transport.answers import read_items, read_nothing, read_page, read_row
+from threadkeep.transport.answers import read_items, read_nothing, read_page, read_patched, read_row
 
 T = TypeVar("T")
 Params = tuple[tuple[str, str], ...]
@@ -130,6 +130,13 @@ def append_events(space_id: str, session_id: str, events: list[NewEvent]) -> Cal
 
 def patch_events(space_id: str, session_id: str, events: list[EventPatch]) -> Call[Items[Event]]:
     return Call("PATCH", _batch(space_id, session_id), json={"events": events}, read=read_items("sequenceId"))
+
+
+def patch_and_append_events(
+    space_id: str, session_id: str, events: list[EventPatch], append: list[NewEvent]
+) -> Call[Patched[Event]]:
+    body = {"events": events, "append": append}
+    return Call("PATCH", _batch(space_id, session_id), json=body, read=read_patched("sequenceId"))
 
 
 def find_events(

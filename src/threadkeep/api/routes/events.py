@@ -91,7 +91,15 @@ async def _patch_batch(call: Call) -> Response:
         schemas.event_change(item, call.reader, item.sequence_id, item.created_at, "events", n)
         for n, item in enumerate(call.body.events)
     ]
-    return _items(await call.services.events.patch_batch(call.principal, call.space_id, call.session_id, changes), 200)
+    given = call.body.append or []
+    limits.check_count(len(changes) + len(given), limits.BATCH, "events")
+    drafts = [schemas.event_draft(item, call.reader, "append", n) for n, item in enumerate(given)]
+    events = call.services.events
+    made, new = await events.patch_and_append(call.principal, call.space_id, call.session_id, changes, drafts)
+    answer = schemas.PatchedOut(list(map(schemas.event_out, made)))
+    if call.body.append is not None:
+        answer.appended = list(map(schemas.event_out, new))
+    return json_response(answer)
 
 
 async def _delete(call: Call) -> Response:
@@ -181,10 +189,10 @@ OPERATIONS = [
     Operation(
         "PATCH",
         _BATCH,
-        "Change 1 to 200 events, all or none",
+        "Change 1 to 200 events, and append others with them, all or none",
         _patch_batch,
         takes=schemas.EventBatchPatchIn,
-        gives=schemas.ItemsOut,
+        gives=schemas.PatchedOut,
         fails=(400, 404, 409),
     ),
     Operation(
