@@ -280,6 +280,13 @@ def test_a_client_that_goes_on_with_an_older_branch_stays_on_it() -> None:
     assert read([user("u3")], stored).after is None
 
 
+def test_an_agent_that_uses_one_id_for_all_is_known_by_what_it_said() -> None:
+    question, first = asked("u1", "one?"), spoken("One.", agui_id="constant")
+    stored = [question, first, spoken("Uno.", agui_id="constant", follows=question.message_uuid)]
+    for content, after in (("Uno.", None), ("One.", first.message_uuid), ("edited", first.message_uuid)):
+        assert read([user("u1", "one?"), assistant("constant", content), user("u2")], stored).after == after
+
+
 def test_a_conversation_begins_anew_where_a_client_that_sends_all_it_has_sends_one_new_message() -> None:
     stored = two_turns()
     assert read([user("u1b", "Hello there")], stored, whole=True).after == NOTHING
