@@ -7,7 +7,7 @@ from typing import Any
 
 import uvloop
 
-from bench import appends, costs, extraction, loops, reads, scale, streams
+from bench import appends, costs, extraction, loops, memories, reads, scale, streams
 from bench.databases import ENGINES
 from threadkeep.cli.serving import tune_interpreter
 from threadkeep.storage.appends import compile_for
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "search": scale.search,
     "long": scale.long_session,
     "extraction": extraction.requests,
+    "memories": memories.search,
     "servers": appends.many_servers,
 }
 

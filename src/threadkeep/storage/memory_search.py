@@ -5,16 +5,17 @@ same, and the list of a word holds one space's memories only.
 """
 
 from collections.abc import Collection, Iterable
+from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, column, delete, insert, select, table
+from sqlalchemy import bindparam, column, delete, insert, literal_column, select, table, union_all
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import BigInteger, NullType, Text
 
 from threadkeep.domain.words import words
 from threadkeep.storage import search
-from threadkeep.storage.statement import Statement, Steps
+from threadkeep.storage.statement import Statement, Steps, chunks
 from threadkeep.storage.tables import memory_search
 
 
@@ -39,6 +40,8 @@ def _has_word(element: _HasWord, compiler: Any, **options: Any) -> str:
     return f"to_tsvector('simple', {kept}) @@ to_tsquery('simple', {word})"
 
 
+_SIZES = (16, 8, 4, 2, 1)
+"""Words that one statement looks up."""
 _NAMES = ("space_id", "memory_id", "words")
 # A row of the full-text table is found by its number alone, and that is made of the memory's id.
 _numbered = table("memory_search", column("rowid", BigInteger), *(column(name, Text) for name in _NAMES))
@@ -55,12 +58,6 @@ _REMOVE = Statement(
         memory_search.c.space_id == bindparam("at_space"), memory_search.c.memory_id == bindparam("at_memory")
     ),
     only="postgresql",
-)
-_HITS = Statement(
-    select(memory_search.c.memory_id).where(
-        memory_search.c.space_id == bindparam("at_space"),
-        _HasWord(memory_search.c.words, bindparam("word", type_=Text)),
-    )
 )
 _TAKEN = Statement(
     select(_numbered.c.memory_id).where(
@@ -84,10 +81,11 @@ def remove(space_id: str, memory_id: str) -> Steps[None]:
 
 def hits(space_id: str, wanted: Collection[str]) -> Steps[dict[str, list[str]]]:
     """For each of the words, the ids of the memories of the space that have it."""
-    found: dict[str, list[str]] = {}
-    for word in dict.fromkeys(wanted):
-        (spelled,) = _spell(space_id, [word])
-        found[word] = [memory_id for (memory_id,) in (yield _HITS, {"at_space": space_id, "word": spelled})]
+    found: dict[str, list[str]] = {word: [] for word in wanted}
+    for some in chunks(list(found), _SIZES):
+        spelled = {f"word_{number}": word for number, word in enumerate(_spell(space_id, some))}
+        for number, memory_id in (yield _hits(len(some)), {"at_space": space_id, **spelled}):
+            found[some[number]].append(memory_id)
     return found
 
 
@@ -100,3 +98,16 @@ def _spell(space_id: str, plain: Iterable[str]) -> list[str]:
     """The words as an engine keeps them: ASCII letters and digits, the first of them a letter."""
     space = f"s{space_id[-12:]}"
     return [f"{space}w{word}" if word.isascii() else f"{space}z{word.encode().hex()}" for word in plain]
+
+
+@cache
+def _hits(size: int) -> Statement:
+    """The hits of so many words in one answer, each with the number of its word."""
+    each = [
+        select(literal_column(str(number), BigInteger).label("number"), memory_search.c.memory_id).where(
+            memory_search.c.space_id == bindparam("at_space"),
+            _HasWord(memory_search.c.words, bindparam(f"word_{number}", type_=Text)),
+        )
+        for number in range(size)
+    ]
+    return Statement(union_all(*each) if size > 1 else each[0])
