@@ -9,13 +9,12 @@ from pydantic import BaseModel, PrivateAttr
 
 from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent
 from threadkeep.contract.version import APPEND_WITH_CHANGES
+from threadkeep.persistence.event_batch import build_patches, check_batch
 from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declared_names
 from threadkeep.persistence.session import DRSession
 from threadkeep.persistence.space import DRMemorySpace
 from threadkeep.persistence.typed import check_changes, read_moment, read_values
 from threadkeep.transport import calls
-
-MAX_BATCH_EVENTS = 200
 
 
 class DREvent(BaseModel):
@@ -148,7 +147,7 @@ class DREvent(BaseModel):
             DRMemoryServiceError: As `post` does; nothing is stored then.
         """
         space_id, session_id = cls._place(session)
-        _check_batch(len(events))
+        check_batch(len(events))
         new = [cls._new(fields) for fields in events]
         answer = await session.memory_space.client.send(calls.append_events(space_id, session_id, new))
         return [cls._read(session, row) for row in answer["items"]]
@@ -292,24 +291,11 @@ class DREvent(BaseModel):
     ) -> builtins.list[Self]:
         """Change events and append others in one request, all of it or nothing.
 
-        A service that cannot do both at once is asked twice.
-
-        Args:
-            session: The session that the events belong to.
-            updates: as for `patch_batch`.
-            events: as for `post_batch`; 200 of both together at most.
-
-        Returns:
-            The events that were appended.
-
-        Raises:
-            TypeError: A field is unknown or cannot be set.
-            ValueError: As for both.
-            DRMemoryVersionConflictError: One has changed since it was read. Nothing is changed or appended.
-            DRMemoryServiceError: As for every call.
+        A service that cannot do both at once is asked twice. At most 200 events of both kinds; returns the new ones.
+        Arguments and errors are those of `patch_batch` and `post_batch`.
         """
         space_id, session_id = cls._place(session)
-        _check_batch(len(updates) + len(events))
+        check_batch(len(updates) + len(events))
         new = [cls._new(fields) for fields in events]
         client = session.memory_space.client
         patches = cls._patches(session_id, updates)
@@ -336,17 +322,10 @@ class DREvent(BaseModel):
 
     @classmethod
     def _patches(cls, session_id: str, updates: Sequence[tuple[Self, Mapping[str, Any]]]) -> builtins.list[EventPatch]:
-        _check_batch(len(updates))
-        patches: dict[int, EventPatch] = {}
-        for event, fields in updates:
-            row = event._stored()
-            if cast(DRSession, event._session).id != session_id:
-                raise ValueError(f"Event {row['sequenceId']} belongs to another session")
-            if row["sequenceId"] in patches:
-                raise ValueError(f"Event {row['sequenceId']} comes twice in one batch")
-            token = {"sequenceId": row["sequenceId"], "createdAt": row["createdAt"]}
-            patches[row["sequenceId"]] = cast(EventPatch, {**event._changes(fields), **token})
-        return [*patches.values()]
+        return build_patches(
+            session_id,
+            ((cast(DRSession, event._session).id, event._stored(), event._changes(new)) for event, new in updates),
+        )
 
     @classmethod
     def _patched(
@@ -415,10 +394,3 @@ class DREvent(BaseModel):
         if self._row is None:
             raise ValueError(f"This {type(self).__name__} is not stored; use {type(self).__name__}.post()")
         return self._row
-
-
-def _check_batch(count: int) -> None:
-    if count == 0:
-        raise ValueError("A batch holds at least one event")
-    if count > MAX_BATCH_EVENTS:
-        raise ValueError(f"{count} events in one request; the limit is {MAX_BATCH_EVENTS}")
