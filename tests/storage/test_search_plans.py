@@ -28,7 +28,7 @@ def _fill(dialect: str, space_id: str) -> Steps[None]:
     session_id, strategies = f"{ID[dialect]} || '-0000-7000-8000-000000000000'", lifecycle.to_json(lifecycle.DEFAULT)
     described = f"'//thread/' || {ID[dialect]} || '/ in ' || (n % 7)"
     yield (
-        _Text(
+        SqlText(
             f"INSERT INTO sessions (space_id, session_id, participants, description, description_folded, strategies,"
             f" version, created_at) {NUMBERS[dialect]} SELECT '{space_id}', {session_id}, '[]', {described},"
             f" {described}, '{strategies}', 1, n FROM numbers"
@@ -38,29 +38,29 @@ def _fill(dialect: str, space_id: str) -> Steps[None]:
     if dialect == "sqlite":
         columns = "session_search (rowid, session_id, description)"
         yield (
-            _Text(f"INSERT INTO {columns} {NUMBERS[dialect]} SELECT n, {session_id}, {described} FROM numbers"),
+            SqlText(f"INSERT INTO {columns} {NUMBERS[dialect]} SELECT n, {session_id}, {described} FROM numbers"),
             [],
         )
     else:
         # As autovacuum does when so much has been written: it sorts what is new into the index, and counts.
-        yield _Text(f"SELECT gin_clean_pending_list('{TRIGRAMS}')"), []
-        yield _Text("ANALYZE sessions"), []
+        yield SqlText(f"SELECT gin_clean_pending_list('{TRIGRAMS}')"), []
+        yield SqlText("ANALYZE sessions"), []
 
 
-def _explained(container: Container, statement: Statement, values: dict[str, Any]) -> Steps[str]:
+def explained(container: Container, statement: Statement, values: dict[str, Any]) -> Steps[str]:
     """The plan, in words; on PostgreSQL the one that is made without knowing the values, as the server makes it."""
     dialect = container.database.dialect
     sql, arguments = statement.bind(dialect, values)
     if dialect == "sqlite":
-        rows = yield _Text(f"EXPLAIN QUERY PLAN {sql}"), list(arguments)
+        rows = yield SqlText(f"EXPLAIN QUERY PLAN {sql}"), list(arguments)
         return "\n".join(row[3] for row in rows)
-    yield _Text(f"PREPARE searching AS {sql}"), []
-    rows = yield _Text(f"EXPLAIN EXECUTE searching({', '.join(map(_literal, arguments))})"), []
-    yield _Text("DEALLOCATE searching"), []
+    yield SqlText(f"PREPARE searching AS {sql}"), []
+    rows = yield SqlText(f"EXPLAIN EXECUTE searching({', '.join(map(_literal, arguments))})"), []
+    yield SqlText("DEALLOCATE searching"), []
     return "\n".join(row[0] for row in rows)
 
 
-class _Text(Statement):
+class SqlText(Statement):
     """A statement that is text, as only a test wants it."""
 
     def __init__(self, sql: str) -> None:
@@ -90,7 +90,7 @@ async def test_a_rare_text_is_looked_up_by_its_trigrams(container: Container, at
     by_trigrams = await container.database.scan(lambda: search.are_few(needle))
     statement = session_pages._page(0, True, False, by_trigrams)
 
-    plan = await container.database.scan(lambda: _explained(container, statement, values))
+    plan = await container.database.scan(lambda: explained(container, statement, values))
 
     if container.database.dialect == "sqlite":
         # The full-text table leads, and each hit is one step into the key: never a walk over the space.

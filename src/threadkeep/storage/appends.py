@@ -219,7 +219,7 @@ def _append(wishes: Sequence[Append]) -> Steps[list[Answer]]:
                 )
                 type_ = text.encode(draft.type or "")
                 lookup_rows += [
-                    (wish.space_id, type_, text.encode(key), wish.session_id, event.sequence_id)
+                    (wish.space_id, text.encode(key), type_, wish.session_id, event.sequence_id)
                     for key in draft.lookup_keys
                 ]
         else:

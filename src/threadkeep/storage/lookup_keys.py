@@ -106,7 +106,7 @@ def taken(keys: Collection[Key]) -> Steps[dict[Key, Held]]:
 
 
 def put(rows: Iterable[tuple[str, str, str, str, int]]) -> Steps[None]:
-    """Take keys that are free: the space, the type, the key, the session and the number of the event, each."""
+    """Take keys that are free: the space, the key, the type, the session and the number of the event, each."""
     # Sorted, so that two transactions that want several of the same keys wait for each other in one order.
     ordered = sorted(rows)
     if ordered:
@@ -144,7 +144,7 @@ def add(
     held = yield from taken([(space_id, user_id, type_, key) for key in wanted])
     if held:
         return min(held.values(), key=lambda each: each.key)
-    yield from put((space_id, type_, key, session_id, sequence_id) for key in wanted)
+    yield from put((space_id, key, type_, session_id, sequence_id) for key in wanted)
     if len(after) > len(before):
         at = {"at_space": space_id, "at_session": session_id, "at_number": sequence_id}
         yield _NOTE, {**at, "new_lookup_keys": kept(after)}

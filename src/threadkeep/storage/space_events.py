@@ -49,7 +49,7 @@ def count_with_keys(size: int) -> Statement:
 @cache
 def newest_of(size: int, of_type: bool) -> Statement:
     """The newest event of each of the sessions."""
-    wanted = wanted_values(size, {"session": Text})
+    wanted = wanted_values(size, {"space": Text, "session": Text})
     newer = events.alias("newer")
     # Not max(): with the condition on deleted_at it would walk the whole session.
     last = (
@@ -70,14 +70,14 @@ def newest_of(size: int, of_type: bool) -> Statement:
         select(events.c.session_id, *EVENT_COLUMNS)
         .select_from(session_counters)
         .join(
+            wanted,
+            (session_counters.c.space_id == wanted.c.space) & (session_counters.c.session_id == wanted.c.session),
+        )
+        .join(
             events,
             (events.c.space_id == bindparam("space_id"))
             & (events.c.session_id == session_counters.c.session_id)
             & (events.c.seq == last),
-        )
-        .where(
-            session_counters.c.space_id == bindparam("space_id"),
-            session_counters.c.session_id.in_(select(wanted.c.session)),
         )
         .order_by(events.c.session_id)
     )
@@ -91,13 +91,14 @@ def having(
         return None
     if not keys:
         return [], 0
-    wanted = _filled("key", [text.encode(key) for key in keys])
+    wanted = _filled(space_id, "key", [text.encode(key) for key in keys])
+    size = len(wanted) // 2
     values = {"space_id": space_id, "type": text.encode_optional(event_type), **wanted}
-    rows = yield with_keys(len(wanted)), {**values, "limit": limit, "offset": offset}
+    rows = yield with_keys(size), {**values, "limit": limit, "offset": offset}
     found = [(row[0], to_event(row[1:])) for row in rows]
     if offset == 0 and len(rows) < limit:
         return found, len(rows)
-    ((count,),) = yield count_with_keys(len(wanted)), values
+    ((count,),) = yield count_with_keys(size), values
     return found, count
 
 
@@ -107,33 +108,33 @@ def newest(space_id: str, user_id: str, session_ids: Sequence[str], event_type: 
         return None
     if not session_ids:
         return []
-    wanted = _filled("session", session_ids)
+    wanted = _filled(space_id, "session", session_ids)
     values = {"space_id": space_id, **wanted}
     if event_type is not None:
         values["type"] = text.encode(event_type)
-    rows = yield newest_of(len(wanted), event_type is not None), values
-    return [(row[0], to_event(row[1:])) for row in rows]
+    rows = yield newest_of(len(wanted) // 2, event_type is not None), values
+    # A session that fills up the list is there again.
+    return [*{row[0]: (row[0], to_event(row[1:])) for row in rows}.values()]
 
 
 def _chosen(size: int) -> Select[Any]:
-    wanted = wanted_values(size, {"key": Text})
+    wanted = wanted_values(size, {"space": Text, "key": Text})
     keys = event_lookup_keys.c
+    # Joined to what is wanted, so that each key is one step into the primary key, with a type or without.
     return (
         select(keys.session_id, keys.seq)
+        .join(wanted, (keys.space_id == wanted.c.space) & (keys.lookup_key == wanted.c.key))
         .join(
             session_counters,
             (session_counters.c.space_id == keys.space_id) & (session_counters.c.session_id == keys.session_id),
         )
-        .where(
-            keys.space_id == bindparam("space_id"),
-            keys.lookup_key.in_(select(wanted.c.key)),
-            or_(_TYPE.is_(None), keys.type == _TYPE),
-        )
+        .where(or_(_TYPE.is_(None), keys.type == _TYPE))
         .distinct()
     )
 
 
-def _filled(name: str, values: Sequence[str]) -> dict[str, str]:
+def _filled(space_id: str, name: str, values: Sequence[str]) -> dict[str, str]:
     """The values by the names of their parameters, the last one again and again until there are enough."""
     size = next(size for size in SIZES if size >= len(values))
-    return {f"{name}_{row}": values[min(row, len(values) - 1)] for row in range(size)}
+    wanted = {f"{name}_{row}": values[min(row, len(values) - 1)] for row in range(size)}
+    return wanted | {f"space_{row}": space_id for row in range(size)}

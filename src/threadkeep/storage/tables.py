@@ -264,8 +264,9 @@ event_lookup_keys = Table(
     "event_lookup_keys",
     metadata,
     Column("space_id", Text, primary_key=True),
-    Column("type", Text, primary_key=True),
+    # Before the type, which a look-up need not name.
     Column("lookup_key", Text, primary_key=True),
+    Column("type", Text, primary_key=True),
     Column("session_id", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Index("ix_event_lookup_keys_event", "space_id", "session_id", "seq"),

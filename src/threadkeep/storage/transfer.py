@@ -227,12 +227,12 @@ def begin_session(space_id: str, fields: Fields) -> Steps[bool | str]:
 def put_events(space_id: str, owner: str, session_id: str, rows: Sequence[Fields]) -> Steps[str | None]:
     """Bring events of a session. Returns what is in the way, if something is."""
     keys = [
-        (space_id, fields["type"] or "", text.encode(key), session_id, fields["seq"])
+        (space_id, text.encode(key), fields["type"] or "", session_id, fields["seq"])
         for fields in rows
         if fields["lookup_keys"] is not None
         for key in json.loads(fields["lookup_keys"])
     ]
-    taken = yield from lookup_keys.taken([(space_id, owner, type_, key) for _, type_, key, _, _ in keys])
+    taken = yield from lookup_keys.taken([(space_id, owner, type_, key) for _, key, type_, _, _ in keys])
     for held in taken.values():
         if held.session_id != session_id:
             key = text.decode(held.key)

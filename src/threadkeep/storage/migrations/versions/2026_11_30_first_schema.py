@@ -13,11 +13,11 @@ def upgrade() -> None:
     op.create_table(
         "event_lookup_keys",
         sa.Column("space_id", sa.Text(), nullable=False),
-        sa.Column("type", sa.Text(), nullable=False),
         sa.Column("lookup_key", sa.Text(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
         sa.Column("session_id", sa.Text(), nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("space_id", "type", "lookup_key", name=op.f("pk_event_lookup_keys")),
+        sa.PrimaryKeyConstraint("space_id", "lookup_key", "type", name=op.f("pk_event_lookup_keys")),
         sqlite_with_rowid=False,
     )
     op.create_index("ix_event_lookup_keys_event", "event_lookup_keys", ["space_id", "session_id", "seq"], unique=False)
