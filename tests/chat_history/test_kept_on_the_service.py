@@ -102,6 +102,24 @@ async def test_a_run_that_leaves_the_state_alone_stores_none(store: Store, user_
     assert await store.messages.get_state(await chat_uuid(store, user_uuid)) is None
 
 
+class Eager(AGUIStorageAgent):
+    """Stores each text event at once."""
+
+    async def handle_text_message(self, state: Any, chat: Any, event: Any) -> None:
+        await super().handle_text_message(state, chat, event)
+        await self.flush_message_buffer(state)
+
+
+async def test_a_text_that_was_cut_while_it_grew_is_whole_when_it_has_ended(store: Store, user_uuid: UUID) -> None:
+    inner = ScriptedAgent([started(), *said("m1", "x" * 1_000_000, "the end"), finished()])
+    handle = await StreamPersistenceManager(
+        lambda: Eager("assistant", user_uuid, store.chats, store.messages, inner)
+    ).run(wire_input(messages=HELLO))
+    await handle.wait()
+    _, message = await messages(store, user_uuid)
+    assert (message.content[-10:], len(message.content), message.error) == ("xxxthe end", 1_000_007, None)
+
+
 async def test_events_are_kept_as_they_came_where_they_are_asked_for(store: Store, user_uuid: UUID) -> None:
     progress = {"type": "CUSTOM", "name": "progress", "value": {"p": 0.5, "odd": ODD}, "rawEvent": {"blob": 1}}
     events = [started(), *said("m1", "a"), progress, {"type": "RAW", "event": {"blob": "z"}}, finished()]

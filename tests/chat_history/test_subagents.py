@@ -84,6 +84,17 @@ def test_a_subagent_that_fails_ends_what_it_left_open_and_nothing_else() -> None
     assert [(agent.status, agent.error) for agent in folded.rows[0].subagents] == [("errored", "[E1] boom")]
 
 
+def test_what_a_subagent_was_thinking_ends_with_it() -> None:
+    half = {"type": "REASONING_MESSAGE_CONTENT", "messageId": "z1", "delta": "h", "subagentRunId": "s1"}
+    mine = {"type": "REASONING_MESSAGE_CONTENT", "messageId": "z2", "delta": "m"}
+    begin = [started(), *said("m1", "a"), begun(), half, mine]
+    ended = fold([*begin, {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1"}])
+    assert [(step.status, step.error) for step in ended.rows[1].reasonings] == [("complete", None)]
+    failed = fold([*begin, {"type": "SUBAGENT_ERROR", "subagentRunId": "s1", "message": "boom"}])
+    assert [(step.status, step.error) for step in failed.rows[1].reasonings] == [("errored", "boom")]
+    assert [step.status for step in failed.turn.pending] == ["active"]
+
+
 def test_a_subagent_that_nobody_ended_ends_with_its_run() -> None:
     folded = fold(run_of(said("m1", "a"), begun(), begun("s2"), {"type": "SUBAGENT_FINISHED", "subagentRunId": "s2"}))
     assert [(each.subagent_run_id, each.status) for each in folded.rows[0].subagents] == [

@@ -337,7 +337,7 @@ class Fold:
                     self.turn.touch(row)
             if row.subagent_run_id == owner and row.role is not Role.ACTIVITY:
                 self.turn.end(row, status, error)
-        self._thoughts.end_all(owner)
+        self._thoughts.end_all(owner, status, error)
 
     def _merge_metadata(self, record: Row | Call | Reasoning, fields: Fields) -> None:
         metadata = fields.get("metadata")

@@ -71,11 +71,12 @@ class Thoughts:
         if reasoning is not None:
             self._turn.end_reasoning(reasoning)
 
-    def end_all(self, owner: str | None) -> None:
-        """A speaker has ended."""
-        for reasoning in (*self._by_id.values(), *self._last.values()):
-            if reasoning.subagent_run_id == owner:
+    def end_all(self, owner: str, status: MessageStatus, error: str | None) -> None:
+        """A subagent has ended, and with it what it was thinking."""
+        for reasoning in {id(each): each for each in (*self._by_id.values(), *self._last.values())}.values():
+            if reasoning.subagent_run_id == owner and reasoning.status is MessageStatus.ACTIVE:
                 self._turn.end_reasoning(reasoning)
+                reasoning.status, reasoning.error = status, error
 
     def seal(self, subtype: Any, entity: str, value: str, owner: str | None) -> None:
         """An encrypted value comes for a reasoning, a message or a call."""
