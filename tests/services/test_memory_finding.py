@@ -212,6 +212,24 @@ async def test_an_embedder_that_fails_loses_nothing(database: str) -> None:
         await opened.close()
 
 
+async def test_what_a_memory_said_before_is_not_found_under_its_new_text(database: str) -> None:
+    embedder = Broken()
+    opened = await Container.open(Settings(database=database), embedder=embedder)
+    try:
+        here = await place(opened)
+        (tea,) = await here.add("likes green tea")
+        embedder.is_broken = True
+        await opened.memories.edit(here.owner, here.space_id, tea.id, MemoryEdit(text="has a cat"))
+        embedder.is_broken = False
+
+        assert await here.texts("green tea", threshold=0.1) == []
+        await runner_of(opened).run_due(clock.now())
+        (hit,) = (await here.find("a cat")).hits
+        assert hit.semantic == pytest.approx(0.816497, abs=1e-6)
+    finally:
+        await opened.close()
+
+
 async def test_another_model_takes_over_in_the_background(embedding: Container, embedder: WordEmbedder) -> None:
     here = await place(embedding)
     worker = runner_of(embedding)
