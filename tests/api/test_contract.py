@@ -90,7 +90,7 @@ async def test_the_version_needs_no_token(http: httpx.AsyncClient) -> None:
     answer = await http.get("version/", headers={"Authorization": ""})
 
     hosted = {"major": 2, "minor": 49, "versionString": "2.49.0", "releasedVersion": "2.49.0"}
-    assert answer.json() == {**hosted, "features": ["lookupKeys", "newestEvents", "appendWithChanges"]}
+    assert answer.json() == {**hosted, "features": ["lookupKeys", "newestEvents", "appendWithChanges", "wholeHistory"]}
 
 
 async def test_a_space_over_the_wire(http: httpx.AsyncClient) -> None:

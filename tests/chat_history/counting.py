@@ -33,6 +33,8 @@ def _what(url: httpx.URL) -> str:
         return "version"
     if parts[-1] == "newest":
         return "newest"
+    if parts[-1] == "history":
+        return "history"
     if "events" in parts:
         return "look-up" if "sessions" not in parts else "events"
     return "locator" if "loc" in str(url.params) or "deduplicationKey" in url.params else "sessions"

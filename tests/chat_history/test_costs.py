@@ -59,6 +59,17 @@ async def test_a_write_is_one_request_to_the_events_in_a_long_chat(store: Store,
     assert len(sent) == 4 + (0 if await has_keys(store) else 2), "only locators come beside them"
 
 
+async def test_a_long_chat_is_read_in_two_requests_where_the_service_gives_it_whole(store: Store, chat: Chat) -> None:
+    elsewhere = store.elsewhere()
+    counted = Counted(store.space.client)
+
+    messages = await elsewhere.messages.get_chat_messages(chat.chat_uuid)
+
+    assert [message.content for message in messages] == [str(number) for number in range(LONG)]
+    read = [each for each in counted.taken() if each in ("GET events", "GET history")]
+    assert read == (["GET events", "GET history"] if await has_keys(store) else ["GET events"] * 5)
+
+
 async def test_a_conflict_costs_one_read_of_that_message(store: Store, chat: Chat) -> None:
     (*_, old, last) = await store.messages.get_chat_messages(chat.chat_uuid)
     await store.elsewhere().messages.update_message(old.message_uuid, MessageUpdate(step="theirs"))

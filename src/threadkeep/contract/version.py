@@ -8,8 +8,10 @@ NEWEST_EVENTS = "newestEvents"
 """The newest events of many sessions come in one answer."""
 APPEND_WITH_CHANGES = "appendWithChanges"
 """A batch of changes may append events as well."""
+WHOLE_HISTORY = "wholeHistory"
+"""All events of a session come in one answer, a line each."""
 
-FEATURES = (LOOKUP_KEYS, NEWEST_EVENTS, APPEND_WITH_CHANGES)
+FEATURES = (LOOKUP_KEYS, NEWEST_EVENTS, APPEND_WITH_CHANGES, WHOLE_HISTORY)
 
 
 class Version(TypedDict):

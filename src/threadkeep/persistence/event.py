@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, PrivateAttr
 
 from threadkeep.contract.events import Event, EventFields, EventPatch, NewEvent
-from threadkeep.contract.version import APPEND_WITH_CHANGES
+from threadkeep.contract.version import APPEND_WITH_CHANGES, WHOLE_HISTORY
 from threadkeep.persistence.event_batch import build_patches, check_batch
 from threadkeep.persistence.mapping import EVENT_NAMES, EventPlan, check_declared_names
+from threadkeep.persistence.paging import read_all
 from threadkeep.persistence.session import DRSession
 from threadkeep.persistence.space import DRMemorySpace
 from threadkeep.persistence.typed import check_changes, read_moment, read_values
@@ -177,6 +178,31 @@ class DREvent(BaseModel):
         call = calls.list_events(space_id, session_id, offset=offset, limit=limit, event_type=type)
         page = await session.memory_space.client.send(call)
         return [cls._read(session, row) for row in page["items"]]
+
+    @classmethod
+    async def history(cls, session: DRSession, *, after: int = 0, type: str | None = None) -> builtins.list[Self]:
+        """All events of a session in order, in one request; by pages where the service is another than Threadkeep.
+
+        Args:
+            session: The session to read.
+            after: Only events with a greater `sequence_id`.
+            type: The label to look for, such as the class's own `__event_type__`; by default all events.
+
+        Raises:
+            TypeError: The session is of another class.
+            DRMemoryServiceError: As for every call; never a part of the events in their place.
+        """
+        space_id, session_id = cls._place(session)
+        client = session.memory_space.client
+        if WHOLE_HISTORY in await client.features():
+            rows = await client.send(calls.read_history(space_id, session_id, after=after, event_type=type))
+            return [cls._read(session, row) for row in rows]
+        rows = await read_all(
+            client,
+            lambda offset: calls.list_events(space_id, session_id, offset=offset, limit=100, event_type=type),
+            lambda row: row["sequenceId"],
+        )
+        return [cls._read(session, row) for row in rows if row["sequenceId"] > after]
 
     @classmethod
     async def last(cls, session: DRSession, *, n: int = 1, type: str | None = None) -> builtins.list[Self]:

@@ -54,6 +54,19 @@ def read_page(identity: str) -> Callable[[httpx.Response], Page[Any]]:
     return read
 
 
+def read_lines(identity: str) -> Callable[[httpx.Response], list[Any]]:
+    """A reader of lines of JSON, each of which must hold the key `identity`."""
+
+    def read(response: httpx.Response) -> list[Any]:
+        try:
+            rows = [json.loads(line) for line in response.content.split(b"\n") if line]
+        except (ValueError, RecursionError) as error:
+            raise _unreadable(response, "has a line that is no JSON") from error
+        return [_row(response, row, identity) for row in rows]
+
+    return read
+
+
 def read_items(identity: str) -> Callable[[httpx.Response], Items[Any]]:
     """A reader of the answer to a batch."""
 

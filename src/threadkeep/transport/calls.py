@@ -15,7 +15,7 @@ from threadkeep.contract.pages import Items, Page, Patched
 from threadkeep.contract.sessions import NewSession, Session, SessionFields
 from threadkeep.contract.spaces import NewSpace, Space, SpaceFields
 from threadkeep.contract.version import Version
-from threadkeep.transport.answers import read_items, read_nothing, read_page, read_patched, read_row
+from threadkeep.transport.answers import read_items, read_lines, read_nothing, read_page, read_patched, read_row
 
 T = TypeVar("T")
 Params = tuple[tuple[str, str], ...]
@@ -111,6 +111,18 @@ def list_events(
 ) -> Call[Page[Event]]:
     params = build_params({"offset": offset, "limit": limit, "lastN": last_n, "eventType": event_type})
     return Call("GET", _events(space_id, session_id), params, read=read_page("sequenceId"))
+
+
+def read_history(
+    space_id: str, session_id: str, *, after: int | None = None, event_type: str | None = None
+) -> Call[list[Event]]:
+    return Call(
+        "GET",
+        f"{_session(space_id, session_id)}history/",
+        build_params({"after": after, "eventType": event_type}),
+        headers={"Accept": "application/x-ndjson, application/json"},
+        read=read_lines("sequenceId"),
+    )
 
 
 def patch_event(
