@@ -8,6 +8,7 @@ from agent_framework import Content, Message
 
 from tests.integrations.agent_framework.scripted import call
 from tests.integrations.agent_framework.stored import Place
+from threadkeep.chat_history import ChatSessionRegistry, MessageRepository, MessageToolCallUpdate
 from threadkeep.integrations.agent_framework.contents import new_row
 from threadkeep.integrations.agent_framework.parts import content_of_part, part_of_content
 
@@ -72,25 +73,33 @@ RESULTS: dict[str, Content] = {
 }
 
 
-@pytest.mark.parametrize("name", ASSISTANT)
-async def test_what_an_agent_says_comes_back_as_it_was(place: Place, name: str) -> None:
-    said = Message("assistant", [ASSISTANT[name]], author_name="helper", message_id="m1")
-    await place.provider().save_messages("t", [said])
-    assert await _read(place) == [_form(said)]
+async def test_what_an_agent_says_comes_back_as_it_was(place: Place) -> None:
+    said = {
+        name: [Message("assistant", [content], author_name="helper", message_id="m1")]
+        for name, content in ASSISTANT.items()
+    }
+    assert await _kept(place, said) == {name: [_form(each) for each in messages] for name, messages in said.items()}
 
 
-@pytest.mark.parametrize("name", USER)
-async def test_what_a_user_sends_comes_back_as_it_was(place: Place, name: str) -> None:
-    sent = Message("user", ["look", USER[name]]) if "approval" not in name else Message("user", [USER[name]])
-    await place.provider().save_messages("t", [sent])
-    assert await _read(place) == [_form(sent)]
+async def test_what_a_user_sends_comes_back_as_it_was(place: Place) -> None:
+    sent = {
+        name: [Message("user", [content] if "approval" in name else ["look", content])]
+        for name, content in USER.items()
+    }
+    assert await _kept(place, sent) == {name: [_form(each) for each in messages] for name, messages in sent.items()}
 
 
-@pytest.mark.parametrize("name", RESULTS)
-async def test_results_come_back_as_they_were(place: Place, name: str) -> None:
-    said = [Message("assistant", [call("c1")]), Message("tool", [RESULTS[name]])]
-    await place.provider().save_messages("t", said)
-    assert await _read(place) == [_form(message) for message in said]
+async def test_results_come_back_as_they_were(place: Place) -> None:
+    said = {name: [Message("assistant", [call("c1")]), Message("tool", [content])] for name, content in RESULTS.items()}
+    assert await _kept(place, said) == {name: [_form(each) for each in messages] for name, messages in said.items()}
+
+
+async def _kept(place: Place, talks: dict[str, list[Message]]) -> dict[str, list[dict[str, Any]]]:
+    """What another process reads of each conversation."""
+    for name, messages in talks.items():
+        await place.provider().save_messages(name, messages)
+    reader = place.provider()
+    return {name: [_form(message) for message in await reader.get_messages(name)] for name in talks}
 
 
 async def test_several_contents_keep_their_order(place: Place) -> None:
@@ -121,12 +130,20 @@ async def test_an_attachment_is_a_part_that_frontends_can_show(place: Place) -> 
     assert getattr(row, "agent_framework", None) is None
 
 
-async def test_an_attachment_over_the_limits_is_named_and_the_rest_is_stored(place: Place) -> None:
-    large = Content.from_data(b"x" * 3_500_000, media_type="image/png")
-    await place.provider().save_messages("t", [Message("user", ["look", large])])
-    message = (await place.provider().get_messages("t"))[0]
-    assert message.contents[0].text == "look"
-    assert "not stored" in (message.contents[1].text or "")
+async def test_a_large_attachment_of_a_user_comes_back_whole(place: Place) -> None:
+    sent = Message("user", ["look", Content.from_data(b"x" * 3_500_000, media_type="image/png")])
+    await place.provider().save_messages("t", [sent])
+    assert await _read(place) == [_form(sent)]
+
+
+async def test_what_is_large_comes_back_whole_from_an_agent_and_its_tools(place: Place) -> None:
+    image = Content.from_data(b"x" * 3_500_000, media_type="image/png")
+    said = [
+        Message("assistant", ["Here it is", image, call("c1")]),
+        Message("tool", [Content.from_function_result("c1", result=[Content.from_text("see"), image])]),
+    ]
+    await place.provider().save_messages("t", said)
+    assert await _read(place) == [_form(message) for message in said]
 
 
 async def test_only_what_a_row_cannot_hold_is_kept_beside_it(place: Place) -> None:
@@ -148,9 +165,9 @@ async def test_a_failed_tool_is_a_failed_call_without_its_secret(place: Place) -
 
 
 async def test_a_result_that_was_changed_since_is_the_one_that_counts(place: Place) -> None:
-    from threadkeep.chat_history import ChatSessionRegistry, MessageRepository, MessageToolCallUpdate
-
-    await place.provider().save_messages("t", [Message("assistant", [call("c1")]), Message("tool", [RESULTS["items"]])])
+    await place.provider().save_messages(
+        "t", [Message("assistant", [call("c1")]), Message("tool", [RESULTS["extras"]])]
+    )
     uuid = (await place.rows())[0].tool_calls[0].uuid
     registry = ChatSessionRegistry(place.space)
     await MessageRepository(place.space, registry).update_message_tool_call(

@@ -31,7 +31,8 @@ APPROVALS = ("function_approval_request", "function_approval_response")
 _NO_NAME = "UnnamedAgent"
 # The function loop gives calls such ids to tell them apart within a run; they mean nothing after it.
 _ID_WITHIN_A_RUN = "af-call-"
-_LARGEST_NATIVE_CHARACTERS = 1_500_000
+_LARGE_FORM = "agent_framework"
+_LARGE_CHARACTERS = 64_000
 _LARGEST_CONTENT_CHARACTERS = 250_000
 _SIGNATURE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -102,7 +103,11 @@ def new_row(
             )
     native = _native_message(message, contents)
     if native != plain(_from_row(created, row.calls, row.reasonings)):
-        created.agent_framework = _light(native)
+        if _size(native) > _LARGE_CHARACTERS and role is not Role.USER:
+            # Long values in parts are stored apart from the message, as attachments are.
+            created.parts = [{"type": _LARGE_FORM, "message": native}]
+        else:
+            created.agent_framework = native
     return row
 
 
@@ -120,21 +125,27 @@ def answer(result: Content, call_uuid: UUID, result_id: str | None) -> Framework
     )
     if failed:
         update.error = str(failed)
-    if native != _native_content(Content.from_function_result(result.call_id or "", result=text)):
+    items = result.items or ()
+    if any(item.type != "text" for item in items):
+        parts = [part_of_content(item) for item in items]
+        update.parts = [part for part in parts if part is not None] or None
+    shown = [content for part in update.parts or () if (content := content_of_part(part)) is not None]
+    plain_result = Content.from_function_result(result.call_id or "", result=shown or text)
+    if native != _native_content(plain_result):
         update.agent_framework = _light(native)
     return update
 
 
 def pending_form(message: Message) -> Native:
     """A message whose calls wait for approval, in the form that is kept until they have their results."""
-    return _light(_native_message(message, [each for each in message.contents if each.type != "function_result"]))
+    return _native_message(message, [each for each in message.contents if each.type != "function_result"])
 
 
 def restored(row: Row) -> list[Message]:
     """A stored row as the framework's messages: the message itself, then one with the results of its calls."""
     if row.role == Role.ACTIVITY:
         return []
-    native = getattr(row, "agent_framework", None)
+    native = getattr(row, "agent_framework", None) or _large_form(row.parts)
     message = _from_native(native) if isinstance(native, Mapping) else None
     if message is None:
         message = _from_row(row, row.tool_calls, row.reasonings)
@@ -145,6 +156,13 @@ def restored(row: Row) -> list[Message]:
     if results:
         messages.append(Message("tool", results))
     return messages
+
+
+def _large_form(parts: Any) -> Any:
+    """The framework's form of a message that was too large to be kept beside the row."""
+    first = parts[0] if isinstance(parts, list) and parts else None
+    is_form = isinstance(first, Mapping) and first.get("type") == _LARGE_FORM
+    return first.get("message") if is_form and first is not None else None
 
 
 def _is_settled(content: Content, answered: Collection[str | None]) -> bool:
@@ -266,14 +284,10 @@ def _content_from_native(native: Mapping[str, Any]) -> Content | None:
         return None
 
 
-def _light(native: Native) -> Native:
-    """The form without its largest contents, where it is too large to be stored beside the row."""
-    if len(json.dumps(native, ensure_ascii=False)) <= _LARGEST_NATIVE_CHARACTERS:
-        return native
-    light: list[Any] = []
-    for content in native.get("contents", []):
-        size = len(json.dumps(content, ensure_ascii=False))
-        if size > _LARGEST_CONTENT_CHARACTERS:
-            content = {"type": "text", "text": f"[{content.get('type')} of {size:,} characters, not stored]"}
-        light.append(content)
-    return {**native, "contents": light}
+def _light(native: Native) -> Native | None:
+    """The form of a result, unless it is too large to be kept beside its call: its text and its parts are kept anyway."""
+    return native if _size(native) <= _LARGEST_CONTENT_CHARACTERS else None
+
+
+def _size(native: Native) -> int:
+    return len(json.dumps(native, ensure_ascii=False))
