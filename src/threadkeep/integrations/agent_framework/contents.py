@@ -285,7 +285,7 @@ def _content_from_native(native: Mapping[str, Any]) -> Content | None:
 
 
 def _light(native: Native) -> Native | None:
-    """The form of a result, unless it is too large to be kept beside its call: its text and its parts are kept anyway."""
+    """The form of a result, unless it is too large to stand beside its call: its text and its parts are kept anyway."""
     return native if _size(native) <= _LARGEST_CONTENT_CHARACTERS else None
 
 
