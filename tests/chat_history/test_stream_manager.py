@@ -9,7 +9,7 @@ import pytest
 
 from tests.chat_history.memory_store import MemoryChats, MemoryMessages
 from tests.chat_history.scripts import Crash, ScriptedAgent, called, run_of, said, started, until, wire_input
-from threadkeep.chat_history import AGUIStorageAgent, Message, StreamPersistenceManager
+from threadkeep.chat_history import AGUIStorageAgent, Message, StreamPersistenceManager, WireEvent
 from threadkeep.chat_history.ag_ui.wire import event_fields, event_json, event_type
 
 HELLO = [{"id": "u1", "role": "user", "content": "Hello!"}]
@@ -185,3 +185,40 @@ async def test_an_invalid_input_is_told_to_the_client() -> None:
     (event,) = [event async for event in handle.events()]
     assert (event_type(event), event.code) == ("RUN_ERROR", "INVALID_INPUT")
     await handle.wait()
+
+
+async def test_an_agent_that_carries_out_two_runs_tells_each_of_its_own_end() -> None:
+    gates = {"r1": asyncio.Event(), "r2": asyncio.Event()}
+
+    class Two(ScriptedAgent):
+        async def run(self, input: Any) -> Any:
+            await gates[input.run_id].wait()
+            raise Crash(input.run_id)
+            yield
+
+    house = House([])
+    shared = AGUIStorageAgent("assistant", uuid4(), house.chats, house.messages, Two([]))
+    manager = StreamPersistenceManager(lambda: shared)
+    handles = [await manager.run(wire_input(runId=run_id, threadId=run_id)) for run_id in gates]
+    for gate in gates.values():
+        gate.set()
+    for handle in handles:
+        assert [event.message async for event in handle.events()] == [handle.run_id]
+        await handle.wait()
+
+
+async def test_an_agent_that_overrides_run_may_end_a_broken_stream_in_its_own_words() -> None:
+    class Polite(AGUIStorageAgent):
+        async def run(self, input: Any) -> Any:
+            try:
+                async for event in super().run(input):
+                    yield event
+            except Crash:
+                yield WireEvent.of({"type": "RUN_ERROR", "message": "Sorry"})
+
+    house = House([started(), Crash("it broke")])
+    manager = StreamPersistenceManager(lambda: Polite("a", uuid4(), house.chats, house.messages, house.inner))
+    handle = await manager.run(wire_input())
+    await handle.wait()
+    *_, last = [event async for event in handle.events()]
+    assert event_fields(last)["message"] == "Sorry"

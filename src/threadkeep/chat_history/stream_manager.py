@@ -17,7 +17,7 @@ from threadkeep.chat_history.ag_ui.agent import AGUIAgent
 from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.recording import TERMINAL_TYPES
-from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent
+from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent, when_stream_ends
 from threadkeep.chat_history.ag_ui.wire import WireEvent, event_fields, event_type
 from threadkeep.streams.local import Channel
 
@@ -75,8 +75,9 @@ class RunHandle:
         agent: AGUIAgent | None = None
         try:
             agent = make_agent()
-            if isinstance(agent, AGUIStorageAgent):
-                agent.stream_ended = self._end_without_terminal
+            if type(agent).run is AGUIStorageAgent.run:
+                # One that overrides it may have an end of its own for a stream that broke.
+                when_stream_ends.set(self._end_without_terminal)
             async for event in agent.run(self._input):
                 self._publish(event)
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ ends (a terminal event, none, a crash, a cancellation, a consumer that leaves), 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -41,6 +42,11 @@ logger = logging.getLogger("threadkeep.chat_history")
 
 Translate = Callable[[Sequence[Message]], list[ExtendedBaseMessage]]
 Repair = Callable[[Sequence[ExtendedBaseMessage]], list[ExtendedBaseMessage]]
+
+StreamEnded = Callable[[Exception | None], None]
+when_stream_ends: ContextVar[StreamEnded | None] = ContextVar("when_stream_ends", default=None)
+"""Called when the inner agent's stream has ended, with its exception where it raised one: the generator itself may end
+a little later, when the record is stored. For the run that begins next in the task; an agent may carry out several."""
 
 # Tasks that outlive the generator that began them; the loop itself holds them only weakly.
 _closing: set[asyncio.Task[None]] = set()
@@ -82,13 +88,10 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
     Attributes:
         patience: how long a failing store is borne with. A class may have its own.
         clock: the time by which it is.
-        stream_ended: called when the inner agent's stream has ended, with its exception where it raised one; the
-            generator itself may end a little later, when the record is stored.
     """
 
     patience: Patience = Patience()
     clock: Clock = LoopClock()
-    stream_ended: Callable[[Exception | None], None] | None = None
 
     def __init__(
         self,
@@ -145,6 +148,9 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         The end of the stream waits for the record, but not longer than `patience.settle`: then the record is stored
         behind it, and `stored` waits for that.
         """
+        tell_end = when_stream_ends.get() or (lambda error: None)
+        # Agents inside this one are not meant.
+        when_stream_ends.set(None)
         try:
             opened = await open_run(self.user_id, self.chat_repo, self.message_repo, input, self.input_rules)
         except InvalidInput as error:
@@ -174,11 +180,11 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             raise
         except Exception as error:
             recording.end(MessageStatus.ERRORED, str(error) or type(error).__name__)
-            self._tell_end(error)
+            tell_end(error)
             raise
         else:
             recording.end(MessageStatus.ERRORED, "The agent's stream ended without a terminal event")
-            self._tell_end(None)
+            tell_end(None)
         finally:
             await self._see_to_the_end(recording, opened)
 
@@ -311,10 +317,6 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
     async def _flush(self, state: StorageState) -> None:
         if state.writer is not None:
             await state.writer.flush()
-
-    def _tell_end(self, error: Exception | None) -> None:
-        if self.stream_ended is not None:
-            self.stream_ended(error)
 
     async def _see_to_the_end(self, recording: Recording, opened: OpenedRun) -> None:
         """Wait until the record is stored, not for ever. A second cancellation ends the waiting, not the storing."""
