@@ -15,8 +15,8 @@ from threadkeep.chat_history.models import Message, ToolCall
 
 Fields = Mapping[str, Any]
 Places = Sequence[int]
-_ANSWERS = 8
-"""How many stored messages are looked at as the answer to one user message, where agents use one id for many."""
+_FEW = 8
+"""How many stored messages are looked at for one of the input, where one id or text stands for many."""
 
 
 @dataclass(slots=True)
@@ -67,14 +67,13 @@ class Stored:
         if role in (Role.USER, Role.TOOL):
             return ()
         agui_id, text = identifier_of(fields.get("id")) or "", _words(text_and_parts(fields.get("content"))[0])
-        same_text = self._texts.get((role, text), ()) if text and isinstance(role, str) else ()
         if found := self._others.get(agui_id):
             # Agents use ids again, for another answer to the same question too.
-            return [place for place in same_text if agui_id in _ids(self._messages[place])] or found
+            return found if len(found) == 1 else self._texts_of_id.get((agui_id, text), found)
         calls = [identifier_of(mapping_of(call).get("id")) for call in list_of(fields.get("toolCalls"))]
-        if found := [place for call in calls if call for place in self._of_call.get(call, ())]:
-            return sorted(found)
-        return () if calls else same_text
+        if calls:
+            return next((self._of_call[call] for call in calls if call and call in self._of_call), ())
+        return self._texts.get((role, text), ()) if text and isinstance(role, str) else ()
 
     def read(self, messages: Sequence[Fields]) -> Reading:
         """Walk along an input and along the stored branches that it shows.
@@ -85,6 +84,7 @@ class Stored:
         place are said again, and other words in the place of a stored message are an edit of it.
         """
         reading = Reading()
+        twice: defaultdict[str | None, list[Fields]] = defaultdict(list)
         anchors = [self.places_of(fields) for fields in messages]
         known = [place for place, fields in enumerate(messages) if anchors[place] or self._users_by_id(fields)]
         last_known = known[-1] if known else -1
@@ -101,7 +101,8 @@ class Stored:
             reading.last_user = place
             if place is not None:
                 reading.last = max(place, -1 if reading.last is None else reading.last)
-            elif not any(_is_same_again(fields, new) for new in reading.new):
+            elif not _is_same_again(fields, sent := twice[identifier_of(fields.get("id"))]):
+                sent.append(fields)
                 reading.new.append(fields)
         return reading
 
@@ -114,12 +115,25 @@ class Stored:
                 texts[Role.REASONING, _words(step.content)].append(place)
         return texts
 
+    @cached_property
+    def _texts_of_id(self) -> dict[tuple[str, str], list[int]]:
+        texts: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for place, message in enumerate(self._messages):
+            for each in _ids(message):
+                texts[each, _words(message.content)].append(place)
+        return texts
+
     def _users_by_id(self, fields: Fields) -> Places:
         return self._users.get(identifier_of(fields.get("id")) or "", ()) if fields.get("role") == Role.USER else ()
 
     def _by_id(self, fields: Fields, last: int | None, is_before_known: bool) -> int | None:
         found = self._users_by_id(fields)
-        same = [place for place in found if _says(self._messages[place], fields)]
+        if len(found) > _FEW:
+            # A client that counts from one again in every session.
+            words = _words(text_and_parts(fields.get("content"))[0])
+            found = self._texts_of_id.get((identifier_of(fields.get("id")) or "", words), found[-_FEW:])
+        looked_at = found if len(found) <= _FEW else _around(found, last)
+        same = [place for place in looked_at if _says(self._messages[place], fields)]
         if same or (found and is_before_known):
             return _next(same or found, last)
         return None
@@ -132,7 +146,7 @@ class Stored:
             follows = [place for place in self.branches.said_next(last) if _says(self._messages[place], fields)]
         if follows:
             return follows[-1]
-        nearest = answers[bisect_right(answers, last) :][:_ANSWERS]
+        nearest = _around(answers, last)
         questions = (self.branches.question_of(place) for place in nearest)
         return min(
             (place for place in questions if place > last and _says(self._messages[place], fields)), default=None
@@ -153,6 +167,12 @@ def _answers(messages: Sequence[Fields], anchors: Sequence[Places], at: int) -> 
     return ()
 
 
+def _around(places: Places, last: int | None) -> Places:
+    """A few of the places: those behind the last one, or the newest ones."""
+    at = bisect_right(places, -1 if last is None else last)
+    return places[at : at + _FEW] or places[-_FEW:]
+
+
 def _next(places: Places, last: int | None) -> int:
     """The first place behind the last one; agents and clients use ids again. Else the newest."""
     at = bisect_right(places, -1 if last is None else last)
@@ -164,9 +184,10 @@ def _onwards(places: Places, last: int | None) -> int:
     return _next(places, last) if last is None else max(last, _next(places, last))
 
 
-def _is_same_again(fields: Fields, other: Fields) -> bool:
-    agui_id = identifier_of(fields.get("id"))
-    return agui_id is not None and agui_id == other.get("id") and fields.get("content") == other.get("content")
+def _is_same_again(fields: Fields, sent: Sequence[Fields]) -> bool:
+    """Whether a new message was sent already, under the same id."""
+    has_id = identifier_of(fields.get("id")) is not None
+    return has_id and any(fields.get("content") == other.get("content") for other in sent)
 
 
 def _says(message: Message, fields: Fields) -> bool:
