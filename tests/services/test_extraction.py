@@ -11,6 +11,7 @@ from tests.passing_time import is_there, load_case, seconds_from_now, work_at
 from tests.services.stage import KEEP, Stage, decided, found, on_stage
 from threadkeep import clock
 from threadkeep.domain import extraction, recalled
+from threadkeep.domain.event import EventDraft
 from threadkeep.domain.job import EXTRACTION
 from threadkeep.domain.lifecycle import Strategy
 from threadkeep.domain.memory import MemoryScope, MemorySource
@@ -606,3 +607,54 @@ async def test_a_transcript_that_gives_orders_changes_nothing_but_its_own_facts(
     transcript = stage.model.asked[1][1].content
     assert transcript.count("</transcript>") == 1
     assert len(transcript.splitlines()) == 5
+
+
+async def test_appends_and_reads_go_on_while_a_model_thinks(database: str) -> None:
+    """Field case 119: no event waits for the model, and it holds no connection: here there is but one."""
+    gate = asyncio.Event()
+    async with on_stage(database, ScriptedModel([gate, TEA]), database_connections=1) as stage:
+        session = await stage.session()
+        await stage.say(session, "ann: I like tea")
+        await stage.container.extractions.request(*stage.at, session)
+        working = asyncio.create_task(stage.work())
+        await stage.model.until_asked()
+
+        async with asyncio.timeout(60):
+            for number in range(20):
+                await stage.say(session, f"ann: {number}")
+            _, total = await stage.container.events.page(*stage.at, session)
+        gate.set()
+        await working
+
+        assert total == 21
+        assert (await stage.state(session)).read_to == 1
+
+
+async def test_case_124_metadata_and_bodies_cannot_change_whose_a_memory_is(stage: Stage) -> None:
+    session = await stage.session()
+    body = load_case("124-metadata-cannot-change-identity")["input"]["calls"][0]["body"]["body"]
+    text = json.dumps({**body, "content": "I like tea", "emitter": {"type": "user", "id": "bob"}, "user_id": "bob"})
+    await stage.container.events.append(*stage.at, session, [EventDraft(text, "I like tea", None, "user", "ann")])
+    reserved = '{"user_id":"bob","id":"x","memory_id":"x","createdAt":"2000-01-01","sources":[]}'
+
+    await stage.extract(session, TEA, opts=f'{{"agentId":null,"metadata":{reserved}}}')
+
+    (memory,) = await stage.memories()
+    assert (memory.scope, memory.attributed_to) == (MemoryScope("ann"), "ann")
+    assert memory.sources == (MemorySource(session, (1,)),)
+    assert memory.metadata == reserved
+    assert memory.id != "x"
+
+
+async def test_case_130_a_count_of_tokens_extracts_what_was_said_in_any_script(stage: Stage) -> None:
+    case = load_case("130-token-count-trigger-non-ascii")["input"]
+    trigger = Strategy("extract_memories", "tokenCount", case["trigger"]["tokenCount"], '{"softDelete":false}')
+    session = await stage.session(trigger, KEEP)
+    await stage.say(session, *[f"ann: {text}" for text in case["events"] * 4], "ann: 私はお茶が好きです")
+    stage.model.answers.append({"memories": [{"text": "お茶が好き", "sources": [9], "categories": []}]})
+    await work_at(stage.container, clock.now())
+
+    await stage.work()
+
+    assert await stage.texts() == ["お茶が好き"]
+    assert all(text in stage.model.asked[0][1].content for text in case["events"])

@@ -18,6 +18,7 @@ from threadkeep.errors import LeaseLost, Unavailable
 from threadkeep.services.container import Container
 from threadkeep.services.jobs import LEASE_SECONDS
 from threadkeep.settings import Settings
+from threadkeep.storage import jobs as queue
 from threadkeep.storage.statement import Statement
 from threadkeep.storage.tables import jobs
 from threadkeep.workers.runner import Runner, runner_of, working
@@ -203,3 +204,82 @@ async def test_a_database_without_an_answer_is_asked_again(
 
     assert caplog.text.count("worker=w could not look for jobs: gone for lunch") == 2
     assert calls == 3
+
+
+async def test_a_slow_job_keeps_a_place_and_no_other_job_waiting(
+    container: Container, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadkeep.workers.runner._POLL_SECONDS", (0, 0))
+    for _ in range(6):
+        await make(container, at)
+    now = clock.now()
+    monkeypatch.setattr("threadkeep.workers.runner.clock.now", lambda: now + 61_000_000)
+    slow, finished = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def run(job: Job, at: int) -> None:
+        if not slow.is_set() and not done:
+            done.append("slow")
+            await slow.wait()
+        await container.lifecycle.run(job, at)
+        done.append(job.session_id)
+        if len(done) == 6:
+            finished.set()
+
+    runner = Runner(container.jobs, {LIFECYCLE: run}, claimed=2, at_once=2)
+    working_ = asyncio.create_task(runner.run())
+    # All but the slow one are done while it is not.
+    await asyncio.wait_for(finished.wait(), 60)
+    assert not slow.is_set()
+    slow.set()
+    runner.stop()
+    await working_
+    assert len(done) == 7
+
+
+@pytest.mark.parametrize("is_cut_short", [True, False])
+async def test_only_what_may_be_cut_short_is_given_back_in_the_middle(
+    container: Container, at: At, is_cut_short: bool
+) -> None:
+    await make(container, at)
+    late = seconds_from_now(61)
+    began, gate = asyncio.Event(), asyncio.Event()
+    ended: list[object] = []
+
+    async def run(job: Job, now: int) -> None:
+        began.set()
+        await gate.wait()
+        ended.append(await container.lifecycle.run(job, now))
+
+    runner = Runner(container.jobs, {LIFECYCLE: run}, is_cut_short=is_cut_short)
+    running = asyncio.create_task(runner.run_due(late))
+    await began.wait()
+    runner.stop()
+    if not is_cut_short:
+        gate.set()
+    await running
+
+    assert len(ended) == (0 if is_cut_short else 1)
+    assert len(await container.jobs.claim("next", [LIFECYCLE], late, limit=2)) == (1 if is_cut_short else 0)
+
+
+async def test_a_lease_that_is_renewed_holds_for_longer_and_keeps_that_somebody_woke_the_job(
+    container: Container, at: At
+) -> None:
+    session = await make(container, at)
+    late = seconds_from_now(61)
+    (job,) = await container.jobs.claim("w", [LIFECYCLE], late, limit=1)
+    until = job.until + 10_000_000
+    await container.database.write(lambda: queue.wake(at[1], session, LIFECYCLE, late + 1))
+
+    held = await container.database.write(lambda: queue.renew(job, until, late + 2))
+
+    assert held.until == until
+    assert await container.jobs.claim("other", [LIFECYCLE], job.until + 1, limit=1) == []
+    with pytest.raises(LeaseLost):
+        await container.database.write(lambda: queue.renew(job, until, late + 3))
+    await container.database.write(lambda: queue.check(held, late + 3))
+    await container.database.write(lambda: queue.finish(held, None, late + 3))
+    assert len(await container.jobs.claim("other", [LIFECYCLE], late + 4, limit=1)) == 1, "it was woken meanwhile"
+    with pytest.raises(LeaseLost):
+        await container.database.write(lambda: queue.check(held, late + 5))

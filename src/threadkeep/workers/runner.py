@@ -152,6 +152,8 @@ class Runner:
             self._tell("left a job to whoever finds its lease run out", failure)
 
     async def _pause(self, seconds: float) -> None:
+        # What runs gets its turn, however short the pause.
+        await asyncio.sleep(0)
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:
@@ -165,22 +167,23 @@ class Runner:
 
 def runner_of(container: Container, *, name: str | None = None) -> Runner:
     """A worker for all kinds of job that there is a handler for. The purge comes after what sessions wait for."""
-    handlers: dict[str, Handler] = {LIFECYCLE: container.lifecycle.run}
-    if container.embedding.embedder is not None:
-        handlers[EMBEDDING] = container.embedding.run
-    handlers[PURGE] = container.purge.run
-    return Runner(container.jobs, handlers, name=name, prepare=container.embedding.prepare)
+    handlers: dict[str, Handler] = {LIFECYCLE: container.lifecycle.run, PURGE: container.purge.run}
+    return Runner(container.jobs, handlers, name=name)
 
 
 def model_runner_of(container: Container, *, name: str | None = None) -> Runner:
-    """A worker for jobs that wait for a language model, apart from the others: a model may take a minute to answer."""
+    """A worker for jobs that wait for a model, apart from the others: a model may take a minute to answer."""
     handlers: dict[str, Handler] = {}
+    # Somebody may be waiting for what they added, or looking for it; nobody waits for a session that has ended.
     if container.models.can_extract:
-        # Somebody may be waiting for what they added; nobody waits for a session that has ended.
         handlers[ADDITION] = container.inference.run
+    if container.embedding.embedder is not None:
+        handlers[EMBEDDING] = container.embedding.run
+    if container.models.can_extract:
         handlers[EXTRACTION] = container.extractions.run
     slots = container.settings.llm_at_once
-    return Runner(container.jobs, handlers, name=name, claimed=slots, at_once=slots, is_cut_short=True)
+    prepare = container.embedding.prepare
+    return Runner(container.jobs, handlers, name=name, prepare=prepare, claimed=slots, at_once=slots, is_cut_short=True)
 
 
 @asynccontextmanager
@@ -188,7 +191,7 @@ async def working(container: Container) -> AsyncIterator[Runner]:
     """Workers beside whatever else the process does; they have stopped when the context ends."""
     runner = runner_of(container)
     runners = [runner]
-    if container.models.can_extract:
+    if container.models.can_extract or container.embedding.embedder is not None:
         runners.append(model_runner_of(container, name=f"{runner.name}:models"))
     tasks = [asyncio.create_task(each.run(), name="threadkeep-worker") for each in runners]
     try:
