@@ -17,7 +17,7 @@ def as_json_object(text: str) -> str:
     if not text.strip():
         return "{}"
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _STRICT.decode(text)
     except (ValueError, RecursionError):
         value = _beginning(text)
     else:
@@ -52,3 +52,6 @@ def _begins_with_a_value(text: str) -> bool:
 
 def _refuse(text: str) -> Any:
     raise ValueError(text)
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse)
