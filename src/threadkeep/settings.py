@@ -50,8 +50,8 @@ class Settings:
     )
     delete_memories_along: bool = _setting(
         False,
-        "Delete the memories that came from a session or an event when a caller deletes it. What is erased always takes "
-        "them along.",
+        "Delete the memories that came from a session or an event when a caller deletes it. "
+        "What is erased always takes them along.",
     )
     llm_base_url: str | None = _setting(
         None, "The OpenAI-compatible endpoint that memories are extracted with, such as https://api.openai.com/v1."

@@ -59,7 +59,7 @@ def test_bytes_that_are_no_utf_8_can_still_be_folded() -> None:
 
 
 def test_a_number_of_any_length_does_not_hide_what_stands_beside_it() -> None:
-    event = WireEvent(b'{"type":"CUSTOM","name":"n","value":[' + b"9" * 5_000 + b',-1e999]}')
+    event = WireEvent(b'{"type":"CUSTOM","name":"n","value":[' + b"9" * 5_000 + b",-1e999]}")
     assert (event.type, event.fields["name"]) == ("CUSTOM", "n")
     assert WireEvent(b'\xef\xbb\xbf{"type":"CUSTOM"}').type == "CUSTOM"
 

@@ -38,7 +38,8 @@ def test_it_tells_what_there_is_asks_and_reports(database: str) -> None:
     agreed = CliRunner().invoke(threadkeep, command, input="y\n")
     assert agreed.exit_code == 0
     assert agreed.stdout.splitlines()[-1] == (
-        "Removed bob: spaces: 0, sessions of their own: 1, sessions shared with others: 1, events: 4, memories: 0, tokens: 0."
+        "Removed bob: spaces: 0, sessions of their own: 1, sessions shared with others: 1, events: 4, memories: 0, "
+        "tokens: 0."
     )
 
     again = CliRunner().invoke(threadkeep, (*command, "--yes"))
