@@ -82,8 +82,9 @@ def test_a_fact_in_other_words_or_another_language_is_believed() -> None:
     assert texts({"memories": [{"text": "Mag Tee", "sources": [1]}]}, "ann: I like tea", "- Good") == ["Mag Tee"]
 
 
-def test_a_fact_that_mixes_two_people_is_of_the_one_who_said_more_of_it() -> None:
-    (found,) = read_facts({"memories": [{"text": "Likes tea and has two cats", "sources": [2, 3]}]}, TEA)
+@pytest.mark.parametrize("sources", [[2, 3], [3, 2]])
+def test_a_fact_that_mixes_two_people_is_of_the_one_who_said_more_of_it(sources: list[int]) -> None:
+    (found,) = read_facts({"memories": [{"text": "Likes tea and has two cats", "sources": sources}]}, TEA)
     assert (found.person, found.sources) == ("ann", (20,))
 
 
