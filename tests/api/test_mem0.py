@@ -62,6 +62,17 @@ async def test_both_schemes_of_a_token_are_taken(mem0: Mem0, token: str) -> None
         assert found.status_code == status
 
 
+async def test_a_token_that_may_only_read_searches_and_lists_and_adds_nothing(mem0: Mem0, container: Container) -> None:
+    _, secret = await container.tokens.create(user="alice", name="reader", scopes=["read"])
+    body = {"query": "tea", "filters": {"user_id": "alice"}, "messages": "tea", "user_id": "alice"}
+    answers = [
+        await mem0.http.post(f"memory/{mem0.space_id}/{path}", json=body, headers={"Authorization": f"Token {secret}"})
+        for path in ("v3/memories/search/", "v1/memories/search/", "v3/memories/", "v2/memories/", "v3/memories/add/")
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 403]
+
+
 async def test_a_memory_over_the_wire(mem0: Mem0) -> None:
     body = {
         "messages": [{"role": "user", "content": "likes\0 tea"}, {"role": "assistant", "content": [{"text": "noted"}]}],

@@ -17,7 +17,7 @@ from threadkeep.services.container import Container
 from threadkeep.services.memories import Found, Wish
 from threadkeep.settings import Settings
 from threadkeep.testing.embedder import WordEmbedder
-from threadkeep.workers.runner import runner_of
+from threadkeep.workers.runner import model_runner_of
 
 ALICE = MemoryScope(user_id="alice")
 TEXTS = ("likes green tea", "likes black coffee", "works at the harbour", "has a cat named Mia", "likes green apples")
@@ -206,7 +206,7 @@ async def test_an_embedder_that_fails_loses_nothing(database: str) -> None:
 
         embedder.is_broken = False
         assert (await here.find("green tea")).hits[0].semantic is None
-        await runner_of(opened).run_due(clock.now())
+        await model_runner_of(opened).run_due(clock.now())
         assert (await here.find("green tea")).hits[0].semantic == pytest.approx(0.816497, abs=1e-6)
     finally:
         await opened.close()
@@ -223,7 +223,7 @@ async def test_what_a_memory_said_before_is_not_found_under_its_new_text(databas
         embedder.is_broken = False
 
         assert await here.texts("green tea", threshold=0.1) == []
-        await runner_of(opened).run_due(clock.now())
+        await model_runner_of(opened).run_due(clock.now())
         (hit,) = (await here.find("a cat")).hits
         assert hit.semantic == pytest.approx(0.816497, abs=1e-6)
     finally:
@@ -232,7 +232,7 @@ async def test_what_a_memory_said_before_is_not_found_under_its_new_text(databas
 
 async def test_another_model_takes_over_in_the_background(embedding: Container, embedder: WordEmbedder) -> None:
     here = await place(embedding)
-    worker = runner_of(embedding)
+    worker = model_runner_of(embedding)
     await here.add(*(f"green number {n}" for n in range(150)))
     while await worker.run_due(clock.now()):
         pass
@@ -254,7 +254,7 @@ async def test_a_space_that_is_deleted_is_embedded_no_more(embedding: Container,
     embedder.name = "other words"
     await embedding.embedding.prepare(clock.now())
     await embedding.spaces.delete(here.owner, here.space_id)
-    worker = runner_of(embedding)
+    worker = model_runner_of(embedding)
 
     assert await worker.run_due(clock.now()) == 1
     assert await worker.run_due(clock.now()) == 0
