@@ -86,7 +86,10 @@ async def test_keys_that_break_a_rule_are_422_and_name_their_place(wire: Wire, k
     assert "Nothing to change" in nothing.text
 
 
-@pytest.mark.parametrize("query", ["", "?lookupKey=", "?lookupKey=a&limit=0", "?lookupKey=a&offset=x"])
+MANY = "&".join(["lookupKey=a"] * 101)
+
+
+@pytest.mark.parametrize("query", ["", "?lookupKey=", "?lookupKey=a&limit=0", "?lookupKey=a&offset=x", f"?{MANY}"])
 async def test_a_look_up_without_a_usable_key_is_422(wire: Wire, query: str) -> None:
     answer = await wire.http.get(f"{wire.space}events/{query}")
 
@@ -113,4 +116,6 @@ async def test_the_newest_events_of_sessions_on_the_wire(wire: Wire) -> None:
     events = await wire.list()
     assert newest == {"items": [{**events[2], "sessionId": session_id}], "total": 1, "offset": 0, "limit": 100}
     assert of_type["items"] == [{**events[1], "sessionId": session_id}]
-    assert (await wire.http.get(f"{wire.space}events/newest/")).status_code == 422
+    for ids in ([], ["a"] * 101):
+        refused = await wire.http.get(f"{wire.space}events/newest/", params={"sessionId": ids})
+        assert refused.status_code == 422
