@@ -12,6 +12,7 @@ from threadkeep.domain.principal import Principal
 from threadkeep.domain.space import SpaceDraft
 from threadkeep.errors import Invalid, ModelFailed, NotFound
 from threadkeep.memory.ports import Vector
+from threadkeep.services import embedding as embedding_service
 from threadkeep.services import memory_finding
 from threadkeep.services.container import Container
 from threadkeep.services.memories import Found, Wish
@@ -257,6 +258,26 @@ async def test_a_space_that_is_deleted_is_embedded_no_more(embedding: Container,
     worker = model_runner_of(embedding)
 
     assert await worker.run_due(clock.now()) == 1
+    assert await worker.run_due(clock.now() + 3_600_000_000) == 0
+
+
+async def test_what_takes_too_long_for_one_run_goes_on_in_the_next(
+    embedding: Container, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_service, "AT_ONCE", 2)
+    monkeypatch.setattr(embedding_service, "_ONE_RUN", 0)
+    here = await place(embedding)
+    await here.add("green 1", "green 2", "green 3")
+    worker = model_runner_of(embedding)
+
+    async def embedded() -> int:
+        return sum(hit.semantic is not None for hit in (await here.find("green")).hits)
+
+    assert await embedded() == 0
+    await worker.run_due(clock.now())
+    assert await embedded() == 2
+    await worker.run_due(clock.now())
+    assert await embedded() == 3
     assert await worker.run_due(clock.now()) == 0
 
 

@@ -67,8 +67,10 @@ class Embedding:
         """
         assert self.embedder is not None, "the job has no handler where there is no embedder"
         model, space_id, after, count = self.embedder.name, job.space_id, "", 0
-        has_more = True
-        while has_more and clock.now() - now < _ONE_RUN:
+        started, has_more, is_first = clock.now(), True, True
+        # One step at least, however late it is: a run that does nothing would come again and again.
+        while has_more and (is_first or clock.now() - started < _ONE_RUN):
+            is_first = False
             rows = await self._database.scan(
                 lambda behind=after: vectors.without(space_id, model, behind, AT_ONCE)  # type: ignore[misc]
             )
