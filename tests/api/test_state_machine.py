@@ -323,10 +323,14 @@ class Calls(RuleBasedStateMachine):
     def find_events(
         self, caller: Caller, number: Which, keys: list[str], event_type: str | None, offset: int, limit: int
     ) -> None:
-        space, path = self.space(number)
+        self.look_up(caller, self.space(number)[0], keys, event_type, offset, limit)
+
+    def look_up(
+        self, caller: Caller, space: Space, keys: list[str], event_type: str | None, offset: int, limit: int
+    ) -> None:
         query: list[tuple[str, Any]] = [("eventType", event_type), ("offset", offset), ("limit", limit)]
         self.ask(
-            *(caller, "GET", f"{path}events/"),
+            *(caller, "GET", f"memory/{space.fields['memorySpaceId']}/events/"),
             lambda: self.model.find_events(caller[1], space, keys, event_type, offset, limit),
             query=[*query, *(("lookupKey", key) for key in keys)],
         )
@@ -336,8 +340,7 @@ class Calls(RuleBasedStateMachine):
         """And look at once what is found by them, there and in what was deleted."""
         self.patch_event((0, "alice"), number, place, {"lookupKeys": keys}, "right")
         space, _, _ = self.session(number, with_events=True)
-        at = (True, [each for each in self.model.spaces if each.is_seen_by("alice")][::-1].index(space))
-        self.find_events((1, "alice"), at, ["a", "b", "c"], None, 0, 100)
+        self.look_up((1, "alice"), space, ["a", "b", "c"], None, 0, 100)
 
     @rule(caller=callers, number=numbers, event_type=drawn.event_types)
     def newest_events(self, caller: Caller, number: Which, event_type: str | None) -> None:
