@@ -3,10 +3,9 @@
 from threadkeep.domain import recalled
 
 
-def test_memories_stand_in_marks_and_are_left_out_by_them() -> None:
-    text = recalled.block("Likes tea\nHas two cats")
+def test_memories_in_marks_are_left_out() -> None:
+    text = "<recalled-memories>\nLikes tea\nHas two cats\n</recalled-memories>"
 
-    assert text == "<recalled-memories>\nLikes tea\nHas two cats\n</recalled-memories>"
     assert recalled.without(f"Hello {text} there {text}") == "Hello  there "
 
 

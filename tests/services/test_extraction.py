@@ -97,8 +97,9 @@ async def test_where_no_person_speaks_no_model_is_asked(stage: Stage, said: Sequ
 async def test_what_came_from_memory_is_not_extracted_again(stage: Stage) -> None:
     session = await stage.session()
     await stage.say(session, "ann: Likes sushi", type="memory")
-    await stage.say(session, f"ann: {recalled.block('Likes sushi')}")
-    await stage.say(session, f"ann: {recalled.block('Likes sushi')} I like tea")
+    reminded = f"{recalled.OPEN}\nLikes sushi\n{recalled.CLOSE}"
+    await stage.say(session, f"ann: {reminded}")
+    await stage.say(session, f"ann: {reminded} I like tea")
 
     await stage.extract(session, TEA)
 

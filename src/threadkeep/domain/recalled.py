@@ -12,11 +12,6 @@ EVENT_TYPE = "memory"
 _BLOCK = re.compile(re.escape(OPEN) + ".*?" + re.escape(CLOSE), re.DOTALL)
 
 
-def block(memories: str) -> str:
-    """A text of memories in marks, to be put in front of a prompt."""
-    return f"{OPEN}\n{memories.replace(CLOSE, '')}\n{CLOSE}"
-
-
 def without(text: str) -> str:
     """The text without what is in marks."""
     return _BLOCK.sub("", text) if OPEN in text else text
