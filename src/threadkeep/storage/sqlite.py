@@ -7,11 +7,13 @@ Begun immediately, a write transaction waits for other processes at its start an
 """
 
 import asyncio
+import contextvars
 import queue
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +58,7 @@ class SqliteDatabase:
         self._path = path
         self._reader = self._connect(read_only=True)
         self._idle_readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        self._scans = asyncio.Semaphore(_READERS)
+        self._scanners = ThreadPoolExecutor(_READERS, thread_name_prefix="threadkeep-reader")
         self._opened_readers: list[sqlite3.Connection] = []
         self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
         self._gathered: dict[asyncio.AbstractEventLoop, list[_Item]] = {}
@@ -72,8 +74,8 @@ class SqliteDatabase:
 
     async def scan(self, operation: Callable[[], Steps[T]]) -> T:
         self._check_open()
-        async with self._scans:
-            return await asyncio.to_thread(self._scan, operation)
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._scanners, context.run, self._scan, operation)
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         result: T = await self._submit(operation=operation)
@@ -91,6 +93,8 @@ class SqliteDatabase:
             self._hand_over(loop)
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        # A scan goes on in its thread though its caller has gone, and a connection that is closed under it crashes all.
+        await asyncio.to_thread(self._scanners.shutdown)
         for connection in (self._reader, *self._opened_readers):
             connection.close()
 
