@@ -140,6 +140,18 @@ class Stage:
             self._name_real_memories(case)
         if case.operation.label.startswith("PATCH") and case.operation.path.endswith("/batch/"):
             self._name_real_events(case)
+        if case.operation.label.startswith("PATCH") and case.operation.path.endswith("/{sequenceId}/"):
+            self._change_what_is_there(case)
+
+    @staticmethod
+    def _change_what_is_there(case: Case) -> None:
+        """Let every second change be one of no version, by somebody who takes part."""
+        if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
+            return
+        if isinstance(case.body, dict) and int((case.path_parameters or {}).get("sequenceId", 0)) % 2:
+            case.query = {}
+            if isinstance(case.body.get("emitter"), dict):
+                case.body["emitter"] = {"type": "user", "id": PEOPLE[0]}
 
     def _name_real_memories(self, case: Case) -> None:
         """Of what fits the schema: the scope that there is, times that are some, and memories that are there."""
