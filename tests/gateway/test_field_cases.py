@@ -145,7 +145,7 @@ async def play(case: Json, place: House) -> list[tuple[list[Any], list[bytes]]]:
 async def until_nothing_runs(place: House) -> None:
     async with asyncio.timeout(20):
         while (await place.alice.get("/threads/t1/"))["activeRunId"] is not None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("name", NAMES)
