@@ -50,3 +50,10 @@ def test_words_that_nothing_has_leave_nothing() -> None:
 def test_what_does_not_fit_the_budget_is_left_out() -> None:
     assert within_budget(["aaaa", "bb", "cccc", "d"], 7, len) == ["aaaa", "bb", "d"]
     assert within_budget(["aaaa"], 3, len) == []
+
+
+def test_many_are_ranked_as_few_are_ties_at_the_last_place_included() -> None:
+    scores = {f"{number:04}": float(number % 7) for number in range(5_000)}
+    whole = sorted(scores, key=lambda memory_id: (scores[memory_id], memory_id), reverse=True)
+
+    assert ranked(scores) == whole[:DEPTH]

@@ -3,6 +3,7 @@
 The same lists give the same order, on any engine and in any process: ties go to the newer memory, by its id.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -17,6 +18,10 @@ _K = 60
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
     """The ids from the best score to the worst, the newest of equal ones first, as far as places count."""
+    if len(scores) > DEPTH:
+        # Of a whole space, only those that may have a place are sorted.
+        least = heapq.nlargest(DEPTH, scores.values())[-1]
+        scores = {memory_id: score for memory_id, score in scores.items() if score >= least}
     return sorted(sorted(scores, reverse=True), key=lambda memory_id: -scores[memory_id])[:DEPTH]
 
 
