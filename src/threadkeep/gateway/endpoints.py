@@ -1,0 +1,59 @@
+"""What every route of the gateway has around it: who asks, whose history that is, and what an error is answered as."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from threadkeep.api import errors as error_table
+from threadkeep.api.errors import json_response
+from threadkeep.api.routing import authenticate, parse_integer
+from threadkeep.api.shell import invalid, query_params
+from threadkeep.domain import limits
+from threadkeep.errors import Invalid, ThreadkeepError
+from threadkeep.gateway.histories import Histories, History
+from threadkeep.persistence.errors import DRMemoryServiceError
+from threadkeep.services.container import Container
+
+PREFIX = "/agui"
+
+_log = logging.getLogger("threadkeep.gateway")
+
+Handler = Callable[[Request, History], Awaitable[Response]]
+"""What a route does with a request of a user whose history is known."""
+
+
+class Endpoints:
+    """Makes routes of handlers."""
+
+    def __init__(self, container: Container, histories: Histories) -> None:
+        self._container = container
+        self._histories = histories
+
+    def route(self, path: str, /, **by_method: Handler) -> Route:
+        """The route at `path` below the gateway's prefix, with a handler for each method that it takes."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(request, by_method["GET" if request.method == "HEAD" else request.method])
+
+        return Route(PREFIX + path, endpoint, methods=list(by_method))
+
+    async def _answer(self, request: Request, handler: Handler) -> Response:
+        try:
+            principal = await authenticate(request, self._container)
+            return await handler(request, await self._histories.of(principal))
+        except Invalid as error:
+            return invalid(error, "query" if request.method == "GET" else "body")
+        except ThreadkeepError as error:
+            return error_table.answer(error)
+        except DRMemoryServiceError as error:
+            _log.warning("the store refused a call of the gateway: %s", error)
+            return json_response({"detail": str(error)}, error.status_code or 503)
+
+
+def page_limit(request: Request) -> int:
+    """How many items the query asks for. Raises Invalid."""
+    text = query_params(request).get("limit")
+    return limits.PAGE if text is None else parse_integer(text, "query", "limit")

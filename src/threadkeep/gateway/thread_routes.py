@@ -1,0 +1,54 @@
+"""The routes of threads: list, find, rename, delete, and read what is stored in one."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from threadkeep.api.errors import json_response
+from threadkeep.api.json import parse
+from threadkeep.api.shell import path_part, query_params
+from threadkeep.gateway.endpoints import Endpoints, page_limit
+from threadkeep.gateway.histories import History
+from threadkeep.gateway.threads import Threads
+
+
+class _Rename(msgspec.Struct):
+    name: str
+
+
+_RENAME = msgspec.json.Decoder(_Rename)
+
+
+def thread_routes(endpoints: Endpoints, threads: Threads) -> list[Route]:
+    """The routes of the user's threads."""
+
+    async def list_(request: Request, history: History) -> Response:
+        return json_response(await threads.page(history, page_limit(request), query_params(request).get("cursor")))
+
+    async def get(request: Request, history: History) -> Response:
+        return json_response(await threads.get(history, path_part(request, "thread_id")))
+
+    async def rename(request: Request, history: History) -> Response:
+        given, reader = parse(await request.body(), _RENAME)
+        thread_id, name = path_part(request, "thread_id"), reader.text(given.name)
+        return json_response(await threads.rename(history, thread_id, name))
+
+    async def delete(request: Request, history: History) -> Response:
+        await threads.delete(history, path_part(request, "thread_id"))
+        return Response(status_code=204)
+
+    async def messages(request: Request, history: History) -> Response:
+        limit, before = page_limit(request), query_params(request).get("before")
+        return json_response(await threads.messages(history, path_part(request, "thread_id"), limit, before))
+
+    async def runs(request: Request, history: History) -> Response:
+        limit, cursor = page_limit(request), query_params(request).get("cursor")
+        return json_response(await threads.runs(history, path_part(request, "thread_id"), limit, cursor))
+
+    return [
+        endpoints.route("/threads/", GET=list_),
+        endpoints.route("/threads/{thread_id}/", GET=get, PATCH=rename, DELETE=delete),
+        endpoints.route("/threads/{thread_id}/messages/", GET=messages),
+        endpoints.route("/threads/{thread_id}/runs/", GET=runs),
+    ]
