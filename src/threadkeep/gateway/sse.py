@@ -7,11 +7,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
+from threadkeep.streams.run_log import format_cursor
+
 KEEPALIVE = b": keepalive\n\n"
 """A comment: it keeps a connection from being cut as idle, and carries no id, so that no cursor moves."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_ODD = re.compile("[\r\n\0%\ud800-\udfff]")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -19,11 +20,10 @@ def frame(run_id: str, index: int, data: bytes) -> bytes:
     """One event for a client: `id: {runId}:{index}`, its data, an empty line; LF only.
 
     Data of several lines goes out as several `data:` lines, which a reader joins again.
-    What would end the id's line, or cannot be UTF-8, is percent-encoded in the id, and so is `%` itself.
     """
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
-    return b"id: %b:%d\ndata: %b\n\n" % (_ODD.sub(_percent, run_id).encode(), index, data)
+    return b"id: %b\ndata: %b\n\n" % (format_cursor(run_id, index).encode(), data)
 
 
 async def frames(run_id: str, events: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
@@ -43,10 +43,6 @@ async def frames(run_id: str, events: AsyncIterator[bytes], idle_seconds: float)
             coming = asyncio.ensure_future(anext(events, None))
     finally:
         coming.cancel()
-
-
-def _percent(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
 class EventTooLarge(ValueError):
