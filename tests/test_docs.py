@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from ag_ui.core import (
     RunFinishedEvent,
@@ -18,6 +19,8 @@ from ag_ui.core import (
 )
 
 from tests.conftest import Server
+from tests.gateway.hosts import served
+from tests.gateway.stack import read_frames, run_body
 from threadkeep.models.client import default_client
 from threadkeep.settings import Settings, help_of
 from threadkeep.testing.agents import ScriptedAgent
@@ -128,6 +131,22 @@ async def test_the_quick_start_of_chat_history_runs_against_a_server(
     assert "Hello!" in lines[-2]
     assert "Hello to you." in lines[-1]
     assert "complete" in lines[-1]
+
+
+async def test_the_mounted_gateway_of_the_docs_carries_runs_out_for_the_users_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = execute(snippet("docs/gateway.md", "mounted"))
+
+    async with served(module["app"]) as url, httpx.AsyncClient(base_url=f"{url}/agui/", trust_env=False) as http:
+        refused = await http.get("threads/")
+        http.cookies.set("user", "ann")
+        ran = await http.post("", json=run_body())
+        (thread,) = (await http.get("threads/")).json()["items"]
+
+    assert refused.status_code == 401
+    assert (read_frames(ran.content)[-1].type, thread["threadId"]) == ("RUN_FINISHED", "t1")
 
 
 def test_the_documented_rules_for_inputs_are_those_of_the_storage_agent() -> None:

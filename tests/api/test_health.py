@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from threadkeep.api.app import create_app
 from threadkeep.gateway.agents import load_agent
-from threadkeep.gateway.app import create_app as create_gateway
+from threadkeep.gateway.app import build_app as create_gateway
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage.migrate import newest_revision

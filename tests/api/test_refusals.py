@@ -12,7 +12,7 @@ from tests.api.test_edge import NOWHERE, PATHS, call
 from threadkeep import clock
 from threadkeep.api.app import OPERATIONS, create_app
 from threadkeep.gateway.agents import load_agent
-from threadkeep.gateway.app import create_app as create_gateway
+from threadkeep.gateway.app import build_app as create_gateway
 from threadkeep.services.container import Container
 from threadkeep.services.rates import Rates
 from threadkeep.settings import Settings

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from threadkeep.api.app import create_app
 from threadkeep.gateway.agents import load_agent
-from threadkeep.gateway.app import create_app as create_gateway
+from threadkeep.gateway.app import build_app as create_gateway
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.telemetry.access_log import AccessLog

@@ -10,7 +10,7 @@ import httpx
 from starlette.applications import Starlette
 
 from threadkeep.gateway.agents import AgentSource
-from threadkeep.gateway.app import create_app
+from threadkeep.gateway.app import build_app
 from threadkeep.services.container import Container
 from threadkeep.transport.in_process import InProcessTransport
 
@@ -108,7 +108,7 @@ async def open_client(gateway: Starlette, token: str, user: str | None = None) -
 @asynccontextmanager
 async def serve(container: Container, app: Starlette, source: AgentSource, **settings: Any) -> AsyncIterator[Starlette]:
     """The gateway, open."""
-    gateway = create_app(container, app, source, **settings)
+    gateway = build_app(container, app, source, **settings)
     async with gateway.router.lifespan_context(gateway):
         yield gateway
     await source.aclose()

@@ -23,10 +23,16 @@ _SECTIONS = ("query", "path", "header")
 """Where in a request a value stands, if not in its body; no body has fields of these names."""
 
 
-def build(routes: Sequence[BaseRoute], services: Container, *, lifespan: Callable[..., Any] | None = None) -> Starlette:
-    """An application of these routes and those that machines ask, matched by the path as it was sent."""
+def build(
+    routes: Sequence[BaseRoute],
+    services: Container,
+    *,
+    lifespan: Callable[..., Any] | None = None,
+    has_probes: bool = True,
+) -> Starlette:
+    """An application of these routes, matched by the path as it was sent; `has_probes` adds those that machines ask."""
     app = Starlette(
-        routes=[*routes, *health.routes(services)],
+        routes=[*routes, *(health.routes(services) if has_probes else ())],
         middleware=[Middleware(RequestContext, services=services)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
@@ -74,4 +80,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 def _is_served(request: Request, path: str) -> bool:
     served: list[BaseRoute] = request.app.routes
-    return any(isinstance(route, Route) and route.path_regex.match(path) for route in served)
+    inside = path.removeprefix(request.scope.get("root_path", ""))
+    return any(isinstance(route, Route) and route.path_regex.match(inside) for route in served)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadkeep.api.shell import build
 from threadkeep.gateway.agents import AgentSource, load_agent
-from threadkeep.gateway.endpoints import PREFIX, Endpoints
+from threadkeep.gateway.endpoints import PREFIX, Endpoints, Identify
 from threadkeep.gateway.histories import Histories
 from threadkeep.gateway.run_routes import run_routes
 from threadkeep.gateway.runs import Runs
@@ -31,7 +31,7 @@ async def open_gateway(container: Container, api: ASGIApp) -> AsyncIterator[ASGI
     """
     settings = container.settings
     source: AgentSource = Upstream(settings.upstream) if settings.upstream else load_agent(settings.agent or "")
-    gateway = create_app(container, api, source)
+    gateway = build_app(container, api, source)
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
@@ -45,17 +45,25 @@ async def open_gateway(container: Container, api: ASGIApp) -> AsyncIterator[ASGI
         await source.aclose()
 
 
-def create_app(
-    container: Container, api: ASGIApp, agent: AgentSource, *, keepalive_seconds: float = KEEPALIVE_SECONDS
+def build_app(
+    container: Container,
+    api: ASGIApp,
+    agent: AgentSource,
+    *,
+    keepalive_seconds: float = KEEPALIVE_SECONDS,
+    prefix: str = PREFIX,
+    identify: Identify | None = None,
+    has_probes: bool = True,
 ) -> Starlette:
     """The gateway before `agent`, on services that are open and the Memory Service `api` on the same services.
 
-    Its lifespan has to run: it keeps the leases of runs, and stops them at the end.
+    Its lifespan has to run: it keeps the leases of runs, and stops them at the end. Its routes are below `prefix`;
+    `identify` says who asks, where it is not our tokens that do.
     """
     histories = Histories(api)
     runs = Runs(container, histories, agent)
     threads = Threads(container, runs)
-    endpoints = Endpoints(container, histories)
+    endpoints = Endpoints(container, histories, prefix=prefix, identify=identify)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -69,4 +77,5 @@ def create_app(
         [*run_routes(endpoints, runs, threads, keepalive_seconds), *thread_routes(endpoints, threads)],
         container,
         lifespan=lifespan,
+        has_probes=has_probes,
     )

@@ -12,6 +12,7 @@ from threadkeep.api.errors import json_response
 from threadkeep.api.routing import authenticate, parse_integer
 from threadkeep.api.shell import invalid, query_params
 from threadkeep.domain import limits
+from threadkeep.domain.principal import Principal
 from threadkeep.errors import Invalid, ThreadkeepError
 from threadkeep.gateway.histories import Histories, History
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -24,13 +25,19 @@ _log = logging.getLogger("threadkeep.gateway")
 Handler = Callable[[Request, History], Awaitable[Response]]
 """What a route does with a request of a user whose history is known."""
 
+Identify = Callable[[Request], Awaitable[Principal]]
+"""Who sends a request. Raises Unauthorized."""
+
 
 class Endpoints:
-    """Makes routes of handlers."""
+    """Makes routes of handlers, below `prefix`. Users are told by our tokens, or by what `identify` says."""
 
-    def __init__(self, container: Container, histories: Histories) -> None:
-        self._container = container
+    def __init__(
+        self, container: Container, histories: Histories, *, prefix: str = PREFIX, identify: Identify | None = None
+    ) -> None:
         self._histories = histories
+        self._prefix = prefix
+        self._identify = identify or (lambda request: authenticate(request, container))
 
     def route(self, path: str, /, **by_method: Handler) -> Route:
         """The route at `path` below the gateway's prefix, with a handler for each method that it takes."""
@@ -38,11 +45,11 @@ class Endpoints:
         async def endpoint(request: Request) -> Response:
             return await self._answer(request, by_method["GET" if request.method == "HEAD" else request.method])
 
-        return Route(PREFIX + path, endpoint, methods=list(by_method))
+        return Route(self._prefix + path, endpoint, methods=list(by_method))
 
     async def _answer(self, request: Request, handler: Handler) -> Response:
         try:
-            principal = await authenticate(request, self._container)
+            principal = await self._identify(request)
             return await handler(request, await self._histories.of(principal))
         except Invalid as error:
             return invalid(error, "query" if request.method == "GET" else "body")

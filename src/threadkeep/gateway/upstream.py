@@ -40,7 +40,7 @@ class Upstream:
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
-        self._url = _checked(url)
+        self._url = check_url(url)
         self._client = httpx.AsyncClient(
             headers={
                 **(headers or {}),
@@ -151,7 +151,8 @@ def request_body(input: RunAgentInput | WireInput, members: Mapping[str, str]) -
     return ("{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in texts.items()) + "}").encode()
 
 
-def _checked(url: str) -> str:
+def check_url(url: str) -> str:
+    """Raises BadAgent where it is no URL of a server."""
     try:
         parsed = httpx.URL(url)
         is_served = parsed.scheme in ("http", "https") and bool(parsed.host) and (parsed.port or 1) <= 65_535

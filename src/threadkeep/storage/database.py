@@ -5,6 +5,7 @@ Four verbs: `read` for look-ups, `scan` for what may take long, `write` for a tr
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
 from threadkeep.errors import MissingExtra, ThreadkeepError
@@ -53,6 +54,14 @@ def sqlite_path(url: str) -> str:
     if not path or path == ":memory:":
         raise BadDatabaseURL(f"{url!r} names no file; give sqlite:///FILE (a store that is lost at exit keeps nothing)")
     return path
+
+
+def check_database_url(url: str) -> None:
+    """Raises BadDatabaseURL, or MissingExtra where the engine's driver is not installed."""
+    if engine_of(url) == "sqlite":
+        sqlite_path(url)
+    elif find_spec("asyncpg") is None:
+        raise MissingExtra("postgres", "A PostgreSQL database")
 
 
 async def open_database(url: str, *, connections: int = 10) -> Database:
