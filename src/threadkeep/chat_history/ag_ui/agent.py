@@ -1,10 +1,13 @@
 """What an agent is to this package: a name and a stream of AG-UI events."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from enum import StrEnum
 
 from ag_ui.core import BaseEvent, RunAgentInput
+
+logger = logging.getLogger("threadkeep.chat_history")
 
 
 class ErrorCodes(StrEnum):
@@ -39,3 +42,13 @@ class AGUIAgent(ABC):
         Args:
             input: the run's input, its messages included.
         """
+
+
+async def close_events(events: object) -> None:
+    """Let an agent whose events were read clean up; what goes wrong there is not the run's."""
+    aclose = getattr(events, "aclose", None)
+    if aclose is not None:
+        try:
+            await aclose()
+        except Exception:
+            logger.exception("an agent failed while it was closed")

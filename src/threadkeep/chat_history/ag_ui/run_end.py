@@ -6,6 +6,7 @@ from typing import Any
 
 from threadkeep.chat_history.ag_ui.lenient import identifier_of, list_of, mapping_of, plain, text_of
 from threadkeep.chat_history.constants import MessageStatus
+from threadkeep.streams.run_log import RunEnding
 
 Fields = Mapping[str, Any]
 
@@ -75,3 +76,12 @@ def _usage(fields: Fields) -> list[Any] | None:
     if isinstance(usage, dict):
         return [usage]
     return usage if isinstance(usage, list) and usage else None
+
+
+def ending_of(kind: str, fields: Fields) -> RunEnding:
+    """How a run is listed that ended with this event. Its outcome is kept as the agent said it."""
+    outcome, usage = fields.get("outcome"), fields.get("usage")
+    if kind != "RUN_FINISHED":
+        return RunEnding("errored", outcome, usage, str(fields.get("message") or "The agent gave no reason"))
+    was_cancelled = isinstance(outcome, Mapping) and outcome.get("type") == "cancelled"
+    return RunEnding("interrupted" if was_cancelled else "finished", outcome, usage)

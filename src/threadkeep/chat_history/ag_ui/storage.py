@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent
 
-from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes
+from threadkeep.chat_history.ag_ui.agent import AGUIAgent, ErrorCodes, close_events
 from threadkeep.chat_history.ag_ui.backlog import Backlog
 from threadkeep.chat_history.ag_ui.fold import FOLDED_TYPES
 from threadkeep.chat_history.ag_ui.handlers import Routes, default_handlers
@@ -174,7 +174,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
                         await recording.take_or_miss(event)
                     yield event
             finally:
-                await _aclose(events)
+                await close_events(events)
         except (asyncio.CancelledError, GeneratorExit):
             recording.end(MessageStatus.INTERRUPTED)
             raise
@@ -346,13 +346,3 @@ def _cancellations() -> int:
     """How often the present task was asked to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-async def _aclose(events: object) -> None:
-    """Let the inner agent clean up; what goes wrong there is not the run's."""
-    aclose = getattr(events, "aclose", None)
-    if aclose is not None:
-        try:
-            await aclose()
-        except Exception:
-            logger.exception("the inner agent failed while it was closed")
