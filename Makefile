@@ -12,8 +12,8 @@ unexport VIRTUAL_ENV
 INTEROP := interop/.venv
 # So does each version of mem0's client.
 MEM0 := 0.1.118 1.0.11 2.2.1
-# So does each version of mem0's client.
-MEM0 := 0.1.118 1.0.11 2.2.1
+# So does each of the clients in JavaScript.
+JAVASCRIPT := ag-ui-1.0.0 ag-ui-0.0.59 copilotkit-1.75.0
 
 .DEFAULT_GOAL := check
 .PHONY: check demo test interop lint fix eval bench help
@@ -30,7 +30,7 @@ test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-U
 		python -m pytest tests/chat_history tests/gateway tests/integrations/agent_framework_ag_ui \
 		tests/integrations/agent_framework/test_ag_ui.py
 
-interop: $(INTEROP)/ready $(MEM0:%=interop/.venv-mem0-%/ready)  ## Drive the published clients and ours by the same scenarios, and compare what is stored
+interop: $(INTEROP)/ready $(MEM0:%=interop/.venv-mem0-%/ready) $(JAVASCRIPT:%=interop/js/%/node_modules/ready)  ## Drive the published clients and ours by the same scenarios, and compare what is stored
 	$(BIN)/python -m interop
 
 lint: $(VENV)/ready  ## Check format, style, imports and types
@@ -66,4 +66,8 @@ $(INTEROP)/ready: $(VENV)/ready interop/requirements.txt
 interop/.venv-mem0-%/ready: interop/mem0/%.txt $(VENV)/ready
 	$(UV) venv --quiet --allow-existing --python $(BIN)/python interop/.venv-mem0-$*
 	$(UV) pip sync --quiet --python interop/.venv-mem0-$*/bin/python $<
+	@touch $@
+
+interop/js/%/node_modules/ready: interop/js/%/package.json interop/js/%/package-lock.json
+	cd interop/js/$* && npm ci --silent --no-audit --no-fund --ignore-scripts
 	@touch $@
