@@ -1,5 +1,6 @@
 """The whole history of a session in one answer, a line an event."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -108,4 +109,17 @@ async def test_a_history_that_is_deleted_meanwhile_does_not_end_as_if_it_were_wh
 
     assert len(first) == 500
     with pytest.raises(NotFound):
-        await anext(steps)
+        # The second step may have been read before.
+        [len(step) async for step in steps]
+
+
+async def test_a_history_that_nobody_reads_on_leaves_nothing_behind(container: Container, at: At) -> None:
+    await append(container, at, 1_600)
+    steps = container.events.history(*at)
+    before = asyncio.all_tasks()
+
+    first = await anext(steps)
+    await steps.aclose()
+
+    assert [event.sequence_id for event in first] == list(range(1, 501))
+    assert asyncio.all_tasks() == before

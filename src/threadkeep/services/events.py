@@ -1,5 +1,6 @@
 """What can be done with events."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
@@ -21,7 +22,7 @@ from threadkeep.storage import appends, events, memory_removal, sessions, text
 from threadkeep.storage.database import Database
 from threadkeep.storage.event_keys import Taken
 from threadkeep.storage.lookup_keys import Held
-from threadkeep.storage.statement import Steps
+from threadkeep.storage.statement import Row, Steps
 from threadkeep.telemetry import metrics
 
 _KNOWN_SESSIONS = 10_000
@@ -136,20 +137,32 @@ class Events:
     ) -> AsyncGenerator[list[Event], None]:
         """All events with numbers greater than `after`, in order and in steps, with what is appended meanwhile.
 
-        Each step costs the same wherever it is. Only the last one may be empty.
-        Raises Invalid, NotFound; the latter also where the session is deleted meanwhile.
+        Each step costs the same wherever it is; the next one is read while the caller has the last. Only the last one
+        may be empty. Raises Invalid, NotFound; the latter also where the session is deleted meanwhile.
         """
         limits.check_range(after, 0, limits.INTEGER, "after")
         check_ids(space_id, session_id)
-        while True:
+
+        def read(after: int) -> asyncio.Task[list[Row] | None]:
             at = (space_id, session_id, principal.user_id, event_type, after, _STEP)
-            step = await self._database.scan(partial(events.some_after, *at))
-            if step is None:
-                raise no_session(session_id)
-            yield step
-            if len(step) < _STEP:
-                return
-            after = step[-1].sequence_id
+            return asyncio.create_task(self._database.scan(partial(events.rows_after, *at)))
+
+        reading = read(after)
+        try:
+            while True:
+                rows = await reading
+                if rows is None:
+                    raise no_session(session_id)
+                if has_more := len(rows) == _STEP:
+                    reading = read(rows[-1][0])
+                    # Asked before the events are made of these rows: the database works meanwhile.
+                    await asyncio.sleep(0)
+                yield events.to_events(rows)
+                if not has_more:
+                    return
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
 
     async def last(
         self, principal: Principal, space_id: str, session_id: str, n: int, *, event_type: str | None = None

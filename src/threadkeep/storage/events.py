@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import attrgetter
+from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -40,6 +41,7 @@ EVENT_COLUMNS = (
 )
 _EMITTER_TYPE = 3
 """Where EVENT_COLUMNS has it."""
+_NUMBER_OF, _TYPE_OF, _EMITTER_ID_OF, _KEY_OF = itemgetter(0), itemgetter(2), itemgetter(4), itemgetter(6)
 _LIVE = and_(
     events.c.space_id == bindparam("space_id"),
     events.c.session_id == bindparam("session_id"),
@@ -138,14 +140,13 @@ def page_after(
     return (yield from _beside(space_id, session_id, user_id, event_type, after, limit, backwards=False))
 
 
-def some_after(
+def rows_after(
     space_id: str, session_id: str, user_id: str, event_type: str | None, after: int, limit: int
-) -> Steps[list[Event] | None]:
-    """As `page_after`, but nothing is counted, which would be a walk where types are mixed."""
+) -> Steps[list[Row] | None]:
+    """As `page_after`, for `to_events`. Nothing is counted, which would be a walk where types are mixed."""
     values = {**_at(space_id, session_id, event_type), "user_id": user_id, "edge": after, "limit": limit}
     rows = yield _window(event_type is not None, False), values
-    facts, found = _split(rows)
-    return None if facts is None else found
+    return None if _take_facts(rows) is None else rows
 
 
 def page_back(
@@ -327,18 +328,28 @@ def _at(space_id: str, session_id: str, event_type: str | None) -> dict[str, Any
     return {"space_id": space_id, "session_id": session_id, "type": text.encode_optional(event_type)}
 
 
+def to_events(rows: list[Row]) -> list[Event]:
+    """Events from the columns of EVENT_COLUMNS."""
+    return list(starmap(Event, rows)) if _are_plain(rows) else list(map(to_event, rows))
+
+
 def _split(rows: list[Row]) -> tuple[tuple[int, int, str | None] | None, list[Event]]:
-    """What the session says (the number of its events, its last number, their one type), and the events in order."""
+    """What the session says, as `_take_facts` has it, and the events in order."""
+    facts = _take_facts(rows)
+    return facts, [] if facts is None else to_events(rows)
+
+
+def _take_facts(rows: list[Row]) -> tuple[int, int, str | None] | None:
+    """Take the row of the session out (the number of its events, its last number, their one type); sort the others."""
     at = next((index for index, row in enumerate(rows) if row[_EMITTER_TYPE] is None), None)
     if at is None:
-        return None, []
+        return None
     last_seq, _, sole_type, _, _, count, _, _ = rows.pop(at)
-    found = [Event(*row) for row in rows] if _are_plain(rows) else [to_event(row) for row in rows]
-    found.sort(key=attrgetter("sequence_id"))
-    return (count, last_seq, sole_type), found
+    rows.sort(key=_NUMBER_OF)
+    return count, last_seq, sole_type
 
 
 def _are_plain(rows: list[Row]) -> bool:
     """Whether what is kept of them is the text that came, as it nearly always is: then nothing is to be decoded."""
-    kept = {row[2] for row in rows} | {row[4] for row in rows} | {row[6] for row in rows}
+    kept = {*map(_TYPE_OF, rows), *map(_EMITTER_ID_OF, rows), *map(_KEY_OF, rows)}
     return all(each is None or each.isascii() for each in kept)
