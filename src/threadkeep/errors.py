@@ -20,7 +20,7 @@
     ├── Unavailable                      the store gives no answer; trying again later may help
     ├── ModelFailed                      a language model or an embedder gave no answer, or none that can be used
     │   └── AddressRefused               the operator does not let models be asked at that address
-    ├── LeaseLost                        the job is no longer this worker's
+    ├── LeaseLost                        the job or the run is no longer this process's
     ├── MissingExtra                     an optional part is not installed; names the install line
     └── ClientError                      the service refused a call of the synchronous SDK (4xx)
         ├── MemorySpaceDeduplicationError
@@ -182,7 +182,7 @@ class AddressRefused(ModelFailed):
 
 
 class LeaseLost(ThreadkeepError):
-    """The lease on a job ran out, or another worker has the job: what was done under it is undone."""
+    """The lease on a job or a run ran out, or another process has it: what was to be written under it is not."""
 
 
 class MissingExtra(ThreadkeepError, ImportError):

@@ -18,6 +18,7 @@ from threadkeep.services.lifecycle import Lifecycle
 from threadkeep.services.memories import Memories
 from threadkeep.services.purge import Purge
 from threadkeep.services.rates import Rates
+from threadkeep.services.run_log import RunLog
 from threadkeep.services.runs import Runs
 from threadkeep.services.sessions import Sessions
 from threadkeep.services.space_events import SpaceEvents
@@ -27,6 +28,8 @@ from threadkeep.services.transfer import Transfer
 from threadkeep.settings import Settings
 from threadkeep.storage.database import Database, open_database
 from threadkeep.storage.migrate import migrate
+from threadkeep.streams.bus import Bus
+from threadkeep.streams.local import LocalBus
 from threadkeep.telemetry.access_log import AccessLog
 
 if TYPE_CHECKING:
@@ -46,7 +49,9 @@ class Container:
     events: Events
     space_events: SpaceEvents
     tokens: Tokens
+    bus: Bus
     runs: Runs
+    run_log: RunLog
     jobs: Jobs
     lifecycle: Lifecycle
     purge: Purge
@@ -91,6 +96,7 @@ class Container:
         embedding = Embedding(database, embedder or endpoints.embedder)
         memories = Memories(database, embedding)
         jobs = Jobs(database)
+        bus = LocalBus()
         models = models or endpoints
         return cls(
             settings,
@@ -100,7 +106,9 @@ class Container:
             Events(database, max_content=settings.max_content, memories_too=along),
             SpaceEvents(database),
             Tokens(database),
-            Runs(database),
+            bus,
+            Runs(database, bus),
+            RunLog(database, bus),
             jobs,
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
@@ -122,4 +130,5 @@ class Container:
         """Finish what was accepted and let go of the database."""
         await self.tokens.close()
         await self.models.close()
+        await self.bus.close()
         await self.database.close()

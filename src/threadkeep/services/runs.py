@@ -1,23 +1,29 @@
 """What can be done with runs: begin one, hold it under a lease, end it, and find those whose owner is gone."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from threadkeep import clock
 from threadkeep.domain import limits
 from threadkeep.domain import run as states
+from threadkeep.domain.interrupt import InterruptDraft
 from threadkeep.domain.principal import Principal
-from threadkeep.domain.run import Run
-from threadkeep.errors import Conflict, RunActive
+from threadkeep.domain.run import Run, RunKey
+from threadkeep.errors import Conflict, LeaseLost, NotFound, RunActive
+from threadkeep.services.run_log import topic_of
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import runs, sessions
+from threadkeep.storage import interrupts as stored_interrupts
+from threadkeep.storage import run_events, runs, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
+from threadkeep.streams.bus import Bus, owner_topic, thread_topic
 
 
 class Runs:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bus: Bus) -> None:
         self._database = database
+        self._bus = bus
 
     async def begin(
         self,
@@ -28,12 +34,17 @@ class Runs:
         run_id: str,
         parent_run_id: str | None,
         owner: str,
-        lease_seconds: int,
+        lease_seconds: float,
+        input: str | None = None,
+        queue: bool = False,
     ) -> Run:
-        """Make the run the active one of its session.
+        """Make the run the active one of its session, or let it wait in line: see the status of what is returned.
 
+        With `queue` it waits where another one is active or waits already; `promote` makes it the active one, and is
+        to be tried at once, when the topic of the thread wakes, and now and then.
         A run whose lease has run out is in the way until whoever takes it over has ended it and its records.
-        Raises NotFound, RunActive (another one is active), Conflict (the id was used before).
+        Raises NotFound, RunActive (another one is active, or the id is that of one that has not ended), Conflict (the
+        id is that of one that has).
         """
         check_ids(space_id, session_id)
         now = clock.now()
@@ -51,41 +62,127 @@ class Runs:
             None,
             now,
             None,
-            now + lease_seconds * 1_000_000,
+            now + round(lease_seconds * 1_000_000),
+            input=input,
         )
+
+        def operation() -> Steps[tuple[Run, bool]]:
+            if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
+                raise no_session(session_id)
+            return (yield from runs.begin(run, queue=queue))
+
+        found, is_new = await self._database.write(operation)
+        if is_new:
+            return found
+        if found.is_open:
+            raise RunActive(session_id, found.run_id)
+        raise Conflict(f"The run {run_id!r} of this thread has ended already; a new run needs an id of its own")
+
+    async def get(self, principal: Principal, space_id: str, session_id: str, run_id: str) -> Run:
+        """One run, with its input. Raises Invalid, NotFound."""
+        check_ids(space_id, session_id)
 
         def operation() -> Steps[Run | None]:
             if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
                 raise no_session(session_id)
-            return (yield from runs.begin(run))
+            return (yield from runs.get(RunKey(space_id, session_id, run_id)))
 
-        in_the_way = await self._database.write(operation)
-        if in_the_way is None:
-            return run
-        if in_the_way.status == states.ACTIVE:
-            raise RunActive(session_id, in_the_way.run_id)
-        raise Conflict(f"The run {run_id!r} of this thread has ended already; a new run needs an id of its own")
+        found = await self._database.read(operation)
+        if found is None:
+            raise NotFound(f"There is no run {run_id!r} in this session")
+        return found
+
+    async def promote(self, run: Run) -> bool:
+        """Make a queued run the active one, if it is the first in line and none is active. Returns whether it is."""
+        return await self._database.write(lambda: runs.promote(run))
+
+    async def in_line(self, space_id: str, session_id: str, limit: int = limits.PAGE) -> list[Run]:
+        """The queued runs of a session, the first in line first."""
+        return await self._database.read(lambda: runs.in_line(space_id, session_id, limit))
 
     async def finish(
-        self, run: Run, *, status: str, outcome: Any | None = None, usage: Any | None = None, error: str | None = None
+        self,
+        run: Run,
+        *,
+        status: str,
+        outcome: Any | None = None,
+        usage: Any | None = None,
+        error: str | None = None,
+        events: Sequence[bytes] = (),
+        first: int | None = None,
+        interrupts: Sequence[InterruptDraft] = (),
     ) -> bool:
-        """End the run. Returns whether its owner still held it."""
-        return await self._database.write(
-            lambda: runs.end(run, status, _to_json(outcome), _to_json(usage), error, clock.now())
-        )
+        """End the run, with the last events of its log and what it asks of people: all of it or nothing.
 
-    async def renew(self, owner: str, lease_seconds: int) -> None:
+        The events have the indexes from `first` on, or without it those behind what the log has. The same call again,
+        after Unavailable, does what is missing. Returns False where the owner does not hold the run any more: it is
+        another's, or has ended otherwise. Raises Unavailable.
+        """
+        now = clock.now()
+        ending = (status, _to_json(outcome), _to_json(usage), error)
+
+        def operation() -> Steps[bool]:
+            # The row first: it is locked then, so that the owner is the owner until all is written.
+            if not (yield from runs.end(run, *ending, now)):
+                found = yield from runs.get(run.key)
+                return found is not None and (found.owner, found.status) == (run.owner, status)
+            start = (yield from run_events.length(run.key)) if first is None else first
+            yield from run_events.put(run, start, events, now)
+            yield from stored_interrupts.put(run.key, interrupts, now)
+            return True
+
+        try:
+            ended = await self._database.write(operation)
+        except LeaseLost:
+            return False
+        if ended:
+            self._bus.publish(topic_of(run.key))
+            self._bus.publish(thread_topic(run.space_id, run.session_id))
+        return ended
+
+    async def want_cancel(self, principal: Principal, space_id: str, session_id: str, run_id: str) -> bool:
+        """Ask the owner of a run to end it. Returns False where it has ended, or is not there.
+
+        Raises Invalid, NotFound (the session).
+        """
+        check_ids(space_id, session_id)
+
+        def operation() -> Steps[str | None]:
+            if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
+                raise no_session(session_id)
+            return (yield from runs.want_cancel(RunKey(space_id, session_id, run_id), clock.now()))
+
+        owner = await self._database.write(operation)
+        if owner is None:
+            return False
+        self._bus.publish(owner_topic(owner))
+        return True
+
+    async def cancels_wanted(self, owner: str) -> list[RunKey]:
+        """The runs of the owner that somebody wants to end and that have not ended."""
+        return await self._database.read(lambda: runs.cancels_wanted(owner))
+
+    async def renew(self, owner: str, lease_seconds: float) -> None:
         """Prolong the leases of all runs that the owner carries out."""
-        await self._database.write(lambda: runs.renew(owner, clock.now() + lease_seconds * 1_000_000))
+        until = clock.now() + round(lease_seconds * 1_000_000)
+        await self._database.write(lambda: runs.renew(owner, until))
 
     async def expired(self, limit: int = 100) -> list[Run]:
-        """Active runs whose lease has run out, of all users, the longest gone first."""
+        """Runs that have not ended and whose lease has run out, of all users, the longest gone first."""
         return await self._database.read(lambda: runs.expired(clock.now(), limit))
 
-    async def take_over(self, run: Run, owner: str, lease_seconds: int) -> bool:
-        """Become the owner of a run as it was read. Returns False where somebody was faster."""
-        until = clock.now() + lease_seconds * 1_000_000
-        return await self._database.write(lambda: runs.take_over(run, owner, until))
+    async def take_over(self, run: Run, owner: str, lease_seconds: float) -> bool:
+        """Become the owner of a run as it was read. Returns False where somebody was faster.
+
+        From here on the log is what it is: what the owner before has under way is in it, or comes never.
+        """
+        now = clock.now()
+        until = now + round(lease_seconds * 1_000_000)
+        taken = await self._database.write(lambda: runs.take_over(run, owner, until))
+        if taken:
+            # Apart: from the commit on the owner before can begin nothing new, and what is under way is one group.
+            await self._database.write(lambda: run_events.bar(run.key, now))
+        return taken
 
     async def page(
         self, principal: Principal, space_id: str, session_id: str, *, offset: int = 0, limit: int = limits.PAGE

@@ -149,7 +149,11 @@ memories = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
+    # That of the space when the text was last another one, or when the memory went: whoever holds words or vectors of a
+    # space in memory reads on from there.
+    Column("version", BigInteger, nullable=False),
     Index("ix_memories_scope", "space_id", "scope", "memory_id"),
+    Index("ix_memories_version", "space_id", "version"),
     Index("ix_memories_digest", "space_id", "digest"),
     _partial("ix_memories_user_id", "user_id", "space_id"),
     _partial("ix_memories_agent_id", "agent_id", "space_id"),
@@ -195,7 +199,8 @@ memory_vectors = Table(
     Column("vector", LargeBinary, nullable=False),
     # That of the space when it was written: whoever holds the vectors of a space in memory reads on from there.
     Column("version", BigInteger, nullable=False),
-    Index("ix_memory_vectors_version", "space_id", "version"),
+    # The memory too: so they are read in order without sorting them.
+    Index("ix_memory_vectors_version", "space_id", "version", "memory_id"),
 )
 
 # Where the memories of a space are: changed under the lock of this row, and so one change after the other.
@@ -204,7 +209,7 @@ memory_versions = Table(
     metadata,
     Column("space_id", Text, primary_key=True),
     Column("version", BigInteger, nullable=False),
-    # The version at which memories were last taken away.
+    # The version at which memories were last removed for good.
     Column("removed", BigInteger, nullable=False, server_default="0"),
 )
 
@@ -324,8 +329,51 @@ runs = Table(
     Column("lease_until", BigInteger, nullable=False),
     # The run that holds the session: its id while it is active, else NULL.
     Column("active_session", Text),
+    Column("cancel_wanted_at", BigInteger),
+    # When the log was rewritten as few rows that are deflated; NULL until then.
+    Column("compacted_at", BigInteger),
+    # What the client sent. Last, so that what reads the other columns need not pass it: it may be large.
+    Column("input", Text),
     Index("uq_runs_active_session", "space_id", "active_session", unique=True),
     Index("ix_runs_status", "status", "lease_until"),
+    _partial("ix_runs_cancel_wanted_at", "cancel_wanted_at", "owner"),
+)
+
+# What runs have said: a row holds a few events as they came, one after the other.
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    # The events of a run are numbered from 0, without a gap.
+    Column("first_index", BigInteger, primary_key=True),
+    # 0 says: whoever had the run before may write nothing here any more.
+    Column("count", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    # 0: as `domain.run_group` packs them. 1: deflated.
+    Column("form", BigInteger, nullable=False, server_default="0"),
+    Column("payload", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# Questions that a run has ended with, and what became of them.
+interrupts = Table(
+    "interrupts",
+    metadata,
+    Column("space_id", Text, primary_key=True),
+    Column("session_id", Text, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("interrupt_id", Text, primary_key=True),
+    # Its place among those of the run.
+    Column("place", BigInteger, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    # The run that answered it.
+    Column("ended_by", Text),
 )
 
 users = Table(

@@ -12,7 +12,6 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle, limits
 from threadkeep.domain.job import EXTRACTION
-from threadkeep.domain.run import ACTIVE
 from threadkeep.storage import extractions as stored_extractions
 from threadkeep.storage import jobs as queue
 from threadkeep.storage import lookup_keys, search, text
@@ -113,7 +112,7 @@ _EVENTS = Statement(
     .order_by(events.c.seq)
     .limit(_LIMIT)
 )
-_RUNS = Statement(select(*RUN).where(_of_session(runs), runs.c.status != ACTIVE).order_by(runs.c.run_id))
+_RUNS = Statement(select(*RUN).where(_of_session(runs), runs.c.finished_at.is_not(None)).order_by(runs.c.run_id))
 # Why an extraction was asked for goes along as its payload. How far it came does not: its memories stay behind.
 _ASKED = func.coalesce(jobs.c.payload, extractions.c.asked).label("payload")
 _JOBS = Statement(

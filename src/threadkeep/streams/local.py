@@ -1,7 +1,8 @@
-"""A live stream inside one process: published once, followed by any number of readers from any place in it."""
+"""Inside one process: a live stream that any number of readers follow from any place in it, and wake-ups by topic."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -58,3 +59,53 @@ class Channel(Generic[T]):
         for news in waiting:
             if not news.done():
                 news.set_result(None)
+
+
+class LocalNews:
+    """The news of one listener."""
+
+    def __init__(self) -> None:
+        self._came = asyncio.Event()
+
+    def tell(self) -> None:
+        self._came.set()
+
+    async def wait(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._came.wait()
+        except TimeoutError:
+            return False
+        self._came.clear()
+        return True
+
+
+class LocalBus:
+    """Wakes the listeners of this process."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, set[LocalNews]] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """What is listened to."""
+        return [*self._listeners]
+
+    def publish(self, topic: str) -> None:
+        for news in self._listeners.get(topic, ()):
+            news.tell()
+
+    @asynccontextmanager
+    async def listen(self, topic: str) -> AsyncIterator[LocalNews]:
+        news = LocalNews()
+        self._listeners.setdefault(topic, set()).add(news)
+        try:
+            yield news
+        finally:
+            listeners = self._listeners[topic]
+            listeners.discard(news)
+            if not listeners:
+                del self._listeners[topic]
+
+    async def close(self) -> None:
+        """Nothing is held."""

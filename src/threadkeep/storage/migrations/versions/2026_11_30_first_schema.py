@@ -94,27 +94,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_participants_listed", "participants", ["space_id", "participant", "listed_at"], unique=False)
     op.create_index("ix_participants_session", "participants", ["space_id", "session_id"], unique=False)
-    op.create_table(
-        "runs",
-        sa.Column("space_id", sa.Text(), nullable=False),
-        sa.Column("session_id", sa.Text(), nullable=False),
-        sa.Column("run_id", sa.Text(), nullable=False),
-        sa.Column("parent_run_id", sa.Text(), nullable=True),
-        sa.Column("user_id", sa.Text(), nullable=False),
-        sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("owner", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("outcome", sa.Text(), nullable=True),
-        sa.Column("usage", sa.Text(), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("started_at", sa.BigInteger(), nullable=False),
-        sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.Column("lease_until", sa.BigInteger(), nullable=False),
-        sa.Column("active_session", sa.Text(), nullable=True),
-        sa.PrimaryKeyConstraint("space_id", "session_id", "run_id", name=op.f("pk_runs")),
-    )
-    op.create_index("ix_runs_status", "runs", ["status", "lease_until"], unique=False)
-    op.create_index("uq_runs_active_session", "runs", ["space_id", "active_session"], unique=True)
+    _make_runs()
     op.create_table(
         "session_counters",
         sa.Column("space_id", sa.Text(), nullable=False),
@@ -210,6 +190,69 @@ def upgrade() -> None:
     _make_search()
 
 
+def _make_runs() -> None:
+    op.create_table(
+        "runs",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("parent_run_id", sa.Text(), nullable=True),
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=True),
+        sa.Column("usage", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.Column("lease_until", sa.BigInteger(), nullable=False),
+        sa.Column("active_session", sa.Text(), nullable=True),
+        sa.Column("cancel_wanted_at", sa.BigInteger(), nullable=True),
+        sa.Column("compacted_at", sa.BigInteger(), nullable=True),
+        sa.Column("input", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("space_id", "session_id", "run_id", name=op.f("pk_runs")),
+    )
+    op.create_index("ix_runs_status", "runs", ["status", "lease_until"], unique=False)
+    op.create_index("uq_runs_active_session", "runs", ["space_id", "active_session"], unique=True)
+    op.create_index(
+        "ix_runs_cancel_wanted_at",
+        "runs",
+        ["owner", "cancel_wanted_at"],
+        unique=False,
+        sqlite_where=sa.text("cancel_wanted_at IS NOT NULL"),
+        postgresql_where=sa.text("cancel_wanted_at IS NOT NULL"),
+    )
+    op.create_table(
+        "run_events",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("first_index", sa.BigInteger(), nullable=False),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("form", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("payload", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("space_id", "session_id", "run_id", "first_index", name=op.f("pk_run_events")),
+    )
+    op.create_table(
+        "interrupts",
+        sa.Column("space_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("interrupt_id", sa.Text(), nullable=False),
+        sa.Column("place", sa.BigInteger(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("ended_at", sa.BigInteger(), nullable=True),
+        sa.Column("ended_by", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("space_id", "session_id", "run_id", "interrupt_id", name=op.f("pk_interrupts")),
+    )
+
+
 def _make_memories() -> None:
     op.create_table(
         "memories",
@@ -229,9 +272,11 @@ def _make_memories() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
+        sa.Column("version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memories")),
     )
     op.create_index("ix_memories_scope", "memories", ["space_id", "scope", "memory_id"], unique=False)
+    op.create_index("ix_memories_version", "memories", ["space_id", "version"], unique=False)
     op.create_index("ix_memories_digest", "memories", ["space_id", "digest"], unique=False)
     for name in ("user_id", "agent_id", "app_id", "run_id", "expiration_date", "deleted_at"):
         there = sa.text(f"{name} IS NOT NULL")
@@ -275,7 +320,7 @@ def _make_memories() -> None:
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("space_id", "memory_id", name=op.f("pk_memory_vectors")),
     )
-    op.create_index("ix_memory_vectors_version", "memory_vectors", ["space_id", "version"], unique=False)
+    op.create_index("ix_memory_vectors_version", "memory_vectors", ["space_id", "version", "memory_id"], unique=False)
     op.create_table(
         "memory_versions",
         sa.Column("space_id", sa.Text(), nullable=False),
