@@ -8,7 +8,7 @@ from threadkeep.chat_history.ag_ui.lenient import identifier_of
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
 from threadkeep.chat_history.ag_ui.turn import Turn
 
-_STAYS_OPEN = frozenset(
+STAYS_OPEN = frozenset(
     {
         "TEXT_MESSAGE_CHUNK",
         "TOOL_CALL_CHUNK",
@@ -20,7 +20,7 @@ _STAYS_OPEN = frozenset(
         "SUBAGENT_STARTED",
     }
 )
-_ENDS_ALL = frozenset({"RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "MESSAGES_SNAPSHOT"})
+ENDS_ALL = frozenset({"RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "MESSAGES_SNAPSHOT"})
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Lanes:
 
     def see(self, kind: str, fields: Mapping[str, Any]) -> None:
         """An event comes: it may end lanes."""
-        if self._lanes and kind not in _STAYS_OPEN:
-            owners = list(self._lanes) if kind in _ENDS_ALL else [_owner(fields)]
+        if self._lanes and kind not in STAYS_OPEN:
+            owners = list(self._lanes) if kind in ENDS_ALL else [_owner(fields)]
             for owner in owners:
                 self._end(owner)
 
