@@ -2,17 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from threadkeep.chat_history.ag_ui.content import text_and_parts
 from threadkeep.chat_history.ag_ui.fold import Fold
+from threadkeep.chat_history.ag_ui.identities import INPUT, Identities
 from threadkeep.chat_history.ag_ui.inputs import LENIENT, Arrival, InputRules, read_input
 from threadkeep.chat_history.ag_ui.leftovers import Leftover, interrupted, leftovers
 from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, mapping_of, plain, text_of
 from threadkeep.chat_history.ag_ui.records import Call, Row, Text
+from threadkeep.chat_history.ag_ui.reopening import Again, answered_before
 from threadkeep.chat_history.ag_ui.snapshot import Known, Question
 from threadkeep.chat_history.ag_ui.wire import message_fields
 from threadkeep.chat_history.branches import leading_to
@@ -66,7 +68,8 @@ class OpenedRun:
     """A run that may begin.
 
     `history` is what the agent is to see, `carried` are calls that wait since earlier runs, `follows` is the stored
-    message that the agent answers, where that is not the newest one.
+    message that the agent answers, where that is not the newest one. `own` is what is stored of the run already, where
+    it is opened again, and `take` tells it from an earlier run of the same id.
     """
 
     chat: Chat
@@ -76,6 +79,8 @@ class OpenedRun:
     fold: Fold
     carried: dict[Row | Call, UUID]
     follows: UUID | None = None
+    own: list[Message] = field(default_factory=list)
+    take: str = ""
 
 
 async def open_run(
@@ -84,15 +89,22 @@ async def open_run(
     message_repo: MessageRepositoryLike,
     run_input: Any,
     rules: InputRules = LENIENT,
+    again: Again | None = None,
 ) -> OpenedRun:
     """Open a run: from here on it is live, until `live_runs.leave`.
 
+    With `again`, it is one that was opened before, and everything is as it was then.
     Raises InvalidInput before anything is stored, and whatever the repositories raise.
     """
     messages = [message_fields(message) for message in run_input.messages]
     resume = [message_fields(entry) for entry in run_input.resume or ()]
     chat = await chat_repo.get_chat_by_thread_id(user_id, run_input.thread_id)
     stored = list(await message_repo.get_chat_messages(chat.chat_uuid)) if chat is not None else []
+    is_used = any(message.run_id == run_input.run_id for message in stored)
+    own: list[Message] = []
+    if again is not None:
+        own = [message for message in stored if message.run_id == run_input.run_id]
+        stored = [message for message in stored if message.run_id != run_input.run_id]
     arrival = read_input(messages, resume, stored, rules)
     if arrival.refused is not None:
         raise InvalidInput(arrival.refused)
@@ -102,19 +114,27 @@ async def open_run(
             chat = await chat_repo.create_chat(ChatCreate(user_uuid=user_id, thread_id=run_input.thread_id, name=name))
         except ValueError as error:
             raise InvalidInput(str(error)) from error
-    changes = _changes(arrival, stored, live_runs.of(chat.chat_uuid))
+    live = live_runs.of(chat.chat_uuid)
+    is_new = again is not None or not (is_used or run_input.run_id in live)
+    take = "" if is_new else uuid4().hex
+    identities = Identities(chat.chat_uuid, run_input.run_id, take)
+    changes = _changes(arrival, stored, live)
     now = max([datetime.now(UTC), *(message.timestamp + _TICK for message in stored[-1:])])
     users = [
-        _user_message(fields, chat, run_input.run_id, now + place * _TICK) for place, fields in enumerate(arrival.users)
+        _user_message(fields, chat, run_input.run_id, now + place * _TICK, identities)
+        for place, fields in enumerate(arrival.users)
     ]
     if users:
         users[0].follows = arrival.after
     created: list[Message] = []
-    if changes or users:
+    present = {message.message_uuid: message for message in own}
+    if changes or any(user.message_uuid not in present for user in users):
         async with message_repo.transaction():
             for record, fields in changes.values():
                 await _store_change(message_repo, record, fields)
-            created = [await message_repo.create_message(user) for user in users]
+            created = [present.get(user.message_uuid) or await message_repo.create_message(user) for user in users]
+    else:
+        created = [present[user.message_uuid] for user in users]
     # This run sees them whole, whatever the store could take of them.
     created = [
         message.model_copy(update={"content": user.content, "parts": user.parts})
@@ -123,7 +143,7 @@ async def open_run(
     earlier = _changed(stored, changes)
     history = [*earlier, *created]
     shown = [*leading_to(earlier, arrival.after), *created]
-    carried = _carried(history)
+    carried = _carried(history if again is None else answered_before(history, messages, again))
     fold = Fold(
         now + len(users) * _TICK,
         client_tools=[text_of(message_fields(tool).get("name")) for tool in run_input.tools or ()],
@@ -133,7 +153,7 @@ async def open_run(
     )
     live_runs.enter(chat.chat_uuid, run_input.run_id)
     follows = None if created else arrival.after
-    return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried, follows)
+    return OpenedRun(chat, run_input.thread_id, run_input.run_id, shown, fold, carried, follows, own, take)
 
 
 def _changes(arrival: Arrival, stored: Sequence[Message], live: frozenset[str]) -> Changes:
@@ -193,11 +213,15 @@ def _changed(stored: Sequence[Message], changes: Changes) -> list[Message]:
     return messages
 
 
-def _user_message(fields: Mapping[str, Any], chat: Chat, run_id: str, at: datetime) -> MessageCreate:
+def _user_message(
+    fields: Mapping[str, Any], chat: Chat, run_id: str, at: datetime, identities: Identities
+) -> MessageCreate:
     content, parts = text_and_parts(fields.get("content"))
+    agui_id = identifier_of(fields.get("id"))
     return MessageCreate(
         chat_uuid=chat.chat_uuid,
-        agui_id=identifier_of(fields.get("id")),
+        message_uuid=identities.next(INPUT, agui_id),
+        agui_id=agui_id,
         role=Role.USER,
         name=identifier_of(fields.get("name")) or "",
         content=content,

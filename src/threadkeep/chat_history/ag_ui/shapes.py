@@ -3,7 +3,11 @@
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
+from uuid import uuid4
 
+from pydantic import BaseModel
+
+from threadkeep.chat_history.ag_ui.identities import MESSAGE, REASONING, TOOL_CALL
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
 from threadkeep.chat_history.ag_ui.state import StorageState
 from threadkeep.chat_history.constants import MessageStatus, Role
@@ -13,6 +17,7 @@ from threadkeep.chat_history.models import Chat
 logger = logging.getLogger("threadkeep.chat_history")
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 class RecordShapes:
@@ -33,6 +38,7 @@ class RecordShapes:
         """
         return MessageCreate(
             chat_uuid=chat.chat_uuid,
+            message_uuid=state.record_uuid or uuid4(),
             agui_id=agui_id,
             role=Role(role or Role.ASSISTANT),
             name=self.name,
@@ -49,12 +55,17 @@ class RecordShapes:
     ) -> MessageToolCallCreate:
         """The first shape of a new tool call; `tool_call_id` is AG-UI's `toolCallId`."""
         return MessageToolCallCreate(
-            agui_id=tool_call_id, name=tool_call_name, created_at=state.current_event_timestamp
+            uuid=state.record_uuid or uuid4(),
+            agui_id=tool_call_id,
+            name=tool_call_name,
+            created_at=state.current_event_timestamp,
         )
 
     def build_reasoning_create(self, state: StorageState, name: str | None) -> MessageReasoningCreate:
         """The first shape of a new reasoning step."""
-        return MessageReasoningCreate(name=name or "", created_at=state.current_event_timestamp)
+        return MessageReasoningCreate(
+            uuid=state.record_uuid or uuid4(), name=name or "", created_at=state.current_event_timestamp
+        )
 
     def message_update_fields(self, state: StorageState, event: Any) -> dict[str, Any]:
         """Further fields to store with the last update of a message, e.g. `{"finished_at": ...}`.
@@ -73,7 +84,10 @@ def shape_records(shapes: RecordShapes, state: StorageState, event: object | Non
     turn = state.fold.turn
     born, turn.born = turn.born, []
     for record in born:
-        _shape(shapes, state, record)
+        try:
+            _shape(shapes, state, record)
+        finally:
+            state.record_uuid = None
     ended, turn.ended = turn.ended, []
     for row in ended:
         nothing: dict[str, Any] = {}
@@ -87,8 +101,10 @@ def _shape(shapes: RecordShapes, state: StorageState, record: Row | Call | Reaso
     plain.name = shapes.name
     now = state.current_event_timestamp
     if isinstance(record, Row):
+        state.record_uuid = state.identities.next(MESSAGE, record.agui_id)
         place = (state, state.chat, record.agui_id, record.role.value)
         message = _ask(lambda: shapes.build_message_create(*place), None) or plain.build_message_create(*place)
+        message = _identified(message, "message_uuid", state)
         if message.timestamp == now:
             # Records that begin with one event still have an order.
             message = message.model_copy(update={"timestamp": record.timestamp})
@@ -97,18 +113,27 @@ def _shape(shapes: RecordShapes, state: StorageState, record: Row | Call | Reaso
             state.follows = None
         state.message_creates[record] = message
     elif isinstance(record, Call):
+        state.record_uuid = state.identities.next(TOOL_CALL, record.agui_id)
         names = (state, record.agui_id, record.name)
         call = _ask(lambda: shapes.build_tool_call_create(*names), None) or plain.build_tool_call_create(*names)
+        call = _identified(call, "uuid", state)
         if call.created_at == now:
             call = call.model_copy(update={"created_at": record.created_at})
         state.tool_call_creates[record] = call
     else:
+        state.record_uuid = state.identities.next(REASONING, record.agui_id)
         step = _ask(lambda: shapes.build_reasoning_create(state, record.name), None) or plain.build_reasoning_create(
             state, record.name
         )
+        step = _identified(step, "uuid", state)
         if step.created_at == now:
             step = step.model_copy(update={"created_at": record.created_at})
         state.reasoning_creates[record] = step
+
+
+def _identified(create: M, name: str, state: StorageState) -> M:
+    """The DTO under the record's own uuid, unless the hook gave it another one."""
+    return create if name in create.model_fields_set else create.model_copy(update={name: state.record_uuid})
 
 
 def _ask(hook: Callable[[], T], otherwise: T) -> T:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from threadkeep.chat_history.ag_ui.fold import Fold
+from threadkeep.chat_history.ag_ui.identities import Identities
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.dto import MessageCreate, MessageReasoningCreate, MessageToolCallCreate
@@ -28,6 +29,9 @@ class StorageState:
         extra: a place for what your own handlers need to remember.
         missing: how many events could not be recorded.
         follows: the stored message that the agent answers, where that is not the newest one; its first message says so.
+        take: what tells the run from an earlier one of the same id in the chat; empty for the first one.
+        identities: gives new records their uuids.
+        record_uuid: the uuid of the record whose first shape a build hook is asked for; None at any other time.
     """
 
     chat: Chat
@@ -43,6 +47,12 @@ class StorageState:
     reasoning_creates: dict[Reasoning, MessageReasoningCreate] = field(default_factory=dict)
     message_extras: dict[Row, dict[str, Any]] = field(default_factory=dict)
     writer: "RowWriter | None" = None
+    take: str = ""
+    identities: Identities = field(init=False)
+    record_uuid: UUID | None = None
+
+    def __post_init__(self) -> None:
+        self.identities = Identities(self.chat.chat_uuid, self.run_id, self.take)
 
     @property
     def active_step(self) -> str | None:

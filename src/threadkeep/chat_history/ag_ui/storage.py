@@ -26,6 +26,8 @@ from threadkeep.chat_history.ag_ui.opening import InvalidInput, OpenedRun, live_
 from threadkeep.chat_history.ag_ui.patience import Clock, LoopClock, Patience
 from threadkeep.chat_history.ag_ui.policy import FlushPolicy
 from threadkeep.chat_history.ag_ui.recording import Recording
+from threadkeep.chat_history.ag_ui.refold import refold
+from threadkeep.chat_history.ag_ui.reopening import again_with
 from threadkeep.chat_history.ag_ui.replayed import ExtendedBaseMessage
 from threadkeep.chat_history.ag_ui.shapes import RecordShapes, shape_records
 from threadkeep.chat_history.ag_ui.state import StorageState
@@ -188,6 +190,37 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
         finally:
             await self._see_to_the_end(recording, opened)
 
+    async def refold(self, input: RunAgentInput | WireInput, events: Sequence[object], error: str) -> None:
+        """Bring the record of a run that broke off up to the events that are known of it, and end it.
+
+        What is stored of the run is found and brought up to date, what is missing is added, and nothing is stored
+        twice, however often this is done. Nothing may write the record meanwhile.
+
+        Args:
+            input: the run's input, as it came.
+            events: its events from the first one on, in order, as objects or as WireEvent.
+            error: why it ends, where none of them is terminal; what is open ends as interrupted then.
+
+        Raises:
+            Exception: what the repositories raise; it can be tried again.
+        """
+        try:
+            opened = await open_run(
+                self.user_id, self.chat_repo, self.message_repo, input, self.input_rules, again_with(events)
+            )
+        except InvalidInput:
+            # It was refused the first time too, and nothing was stored.
+            return
+        try:
+            state, stored = self._begin_record(opened)
+
+            async def handle(event: object) -> None:
+                await self._dispatch(state, event)
+
+            await refold(state, stored, handle, lambda: shape_records(self, state, None), events, opened.own, error)
+        finally:
+            live_runs.leave(opened.chat.chat_uuid, opened.run_id)
+
     async def stored(self) -> None:
         """Wait until the records of this agent's runs that have ended are stored, or given up. Never raises for it."""
         if self._storing:
@@ -255,7 +288,7 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
 
     # The machinery
 
-    def _record(self, opened: OpenedRun) -> Recording:
+    def _begin_record(self, opened: OpenedRun) -> tuple[StorageState, StoredRows]:
         state = StorageState(
             chat=opened.chat,
             thread_id=opened.thread_id,
@@ -263,10 +296,15 @@ class AGUIStorageAgent(AGUIAgent, RecordShapes):
             fold=opened.fold,
             current_event_timestamp=datetime.now(UTC),
             follows=opened.follows,
+            take=opened.take,
         )
         stored = StoredRows(state, self.message_repo)
         for record, uuid in opened.carried.items():
             stored.adopt(record, uuid)
+        return state, stored
+
+    def _record(self, opened: OpenedRun) -> Recording:
+        state, stored = self._begin_record(opened)
         policy = FlushPolicy(minimal_chunk=self.minimal_chunk_to_persist)
         backlog = Backlog(self.max_pending_bytes)
         writer = state.writer = RowWriter(state, stored, self.message_repo, policy, self.patience, backlog, self.clock)

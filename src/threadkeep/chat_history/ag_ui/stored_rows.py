@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from pydantic import BaseModel
 
+from threadkeep.chat_history.ag_ui.identities import EVENT
 from threadkeep.chat_history.ag_ui.kept_events import KeptEvents
 from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row
 from threadkeep.chat_history.ag_ui.records import Subagent as SubagentRecord
@@ -16,12 +17,14 @@ from threadkeep.chat_history.ag_ui.turn import Written
 from threadkeep.chat_history.chat_records import ChatEventCreate
 from threadkeep.chat_history.constants import MessageStatus
 from threadkeep.chat_history.dto import MessageReasoningUpdate, MessageToolCallUpdate, MessageUpdate
-from threadkeep.chat_history.models import Subagent
+from threadkeep.chat_history.models import Message, Subagent, ToolCall
+from threadkeep.chat_history.models import Reasoning as StoredReasoning
 from threadkeep.chat_history.protocols import EventRepositoryLike, MessageRepositoryLike, StateRepositoryLike
 from threadkeep.persistence import DRMemoryNotFoundError
 
 M = TypeVar("M", bound=BaseModel)
 Record = Row | Call | Reasoning
+StoredRecord = Message | ToolCall | StoredReasoning
 _TEXTS = ("content", "arguments")
 _LONG_TEXT = 128 * 1024
 
@@ -41,10 +44,22 @@ class StoredRows:
         self._state = state
         self._repository = repository
         self._stored: dict[Record, _Stored] = {}
+        self._found: dict[UUID, StoredRecord] = {}
 
     def adopt(self, record: Row | Call, uuid: UUID) -> None:
         """A record of an earlier run: only what changes from now on is written."""
-        self._stored[record] = _Stored(uuid, _row_values(record) if isinstance(record, Row) else _call_values(record))
+        self._stored[record] = _Stored(uuid, _values_of(record))
+
+    def found(self, messages: Sequence[Message]) -> None:
+        """Messages of the run are stored already. Its records find them by their uuids."""
+        for message in messages:
+            records: list[StoredRecord] = [message, *message.tool_calls, *message.reasonings]
+            self._found |= {each.message_uuid if isinstance(each, Message) else each.uuid: each for each in records}
+
+    def seen(self, record: Record) -> StoredRecord | None:
+        """What was found of a record; None where nothing was."""
+        uuid = self._first_uuid(record) if self._found else None
+        return None if uuid is None else self._found.get(uuid)
 
     def uuid_of(self, record: Record) -> UUID | None:
         """Under which uuid a record is stored; None where it is not known to be."""
@@ -102,7 +117,7 @@ class StoredRows:
             creates = [
                 ChatEventCreate(
                     # The same in every attempt, so that a repeated write is recognised.
-                    uuid=uuid5(chat_uuid, f"{run_id}/{place}"),
+                    uuid=self._state.identities.at(EVENT, place),
                     kind=event.type,
                     fields=dict(event.fields),
                     run_id=run_id,
@@ -159,7 +174,26 @@ class StoredRows:
         done.append((step, _Stored(uuid, values)))
 
     def _of(self, record: Record) -> _Stored:
-        return self._stored.get(record) or _Stored()
+        stored = self._stored.get(record)
+        if stored is not None:
+            return stored
+        seen = self.seen(record)
+        if seen is None:
+            return _Stored()
+        values = _values_of(record)
+        return _Stored(self._first_uuid(record), {name: getattr(seen, name) for name in values if hasattr(seen, name)})
+
+    def _first_uuid(self, record: Record) -> UUID | None:
+        """The uuid that a record is created with; None where it has no first shape yet."""
+        state = self._state
+        if isinstance(record, Row):
+            message = state.message_creates.get(record)
+            return None if message is None else message.message_uuid
+        if isinstance(record, Call):
+            call = state.tool_call_creates.get(record)
+            return None if call is None else call.uuid
+        step = state.reasoning_creates.get(record)
+        return None if step is None else step.uuid
 
 
 _RowValues = tuple[dict[str, Any], list[tuple[Call, dict[str, Any]]], list[tuple[Reasoning, dict[str, Any]]]]
@@ -172,6 +206,12 @@ def values_of(row: Row) -> _RowValues:
         [(call, _call_values(call)) for call in row.calls],
         [(step, _reasoning_values(step)) for step in row.reasonings],
     )
+
+
+def _values_of(record: Record) -> dict[str, Any]:
+    if isinstance(record, Row):
+        return _row_values(record)
+    return _call_values(record) if isinstance(record, Call) else _reasoning_values(record)
 
 
 def _row_values(row: Row) -> dict[str, Any]:
