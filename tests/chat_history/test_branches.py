@@ -92,3 +92,8 @@ def test_the_first_question_and_its_edits_follow_nothing() -> None:
 
 def test_the_nil_uuid_is_what_a_new_beginning_follows() -> None:
     assert UUID("00000000-0000-0000-0000-000000000000") == NOTHING
+
+
+def test_a_run_ends_with_the_last_of_its_messages() -> None:
+    branches = Branches(chat("u1 r1", "m1 r1", "u2 r2", "m2 r2", "m3 r1", "u3"))
+    assert [branches.end_of_run(run) for run in ("r1", "r2", "r3", None)] == [4, 3, None, None]

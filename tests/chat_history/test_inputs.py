@@ -355,3 +355,41 @@ def test_strictly_an_echo_is_known_by_the_ids_of_all_that_is_stored() -> None:
         [*echo, tool("c1", "c1"), assistant("blank", ""), user("u2"), user("u2"), user(None)], stored, strict=True
     )
     assert (new_ids(arrival), arrival.answers, arrival.refused, arrival.after) == (["u2", None], [], None, None)
+
+
+def three_runs() -> list[Message]:
+    """Two turns, and another version of the second one."""
+    first, second = two_turns()[:2], two_turns()[2:]
+    for message in first:
+        message.run_id = "r1"
+    for message in second:
+        message.run_id = "r2"
+    again = [asked("u3", "three?", run_id="r3", follows=first[1].message_uuid), spoken("Three.", run_id="r3")]
+    return [*first, *second, *again]
+
+
+@pytest.mark.parametrize("messages", [[user("u4", "and?")], [user("u1", "one?"), assistant("m1"), user("u4", "and?")]])
+@pytest.mark.parametrize(("parent", "follows"), [("r1", 1), ("r2", 3), ("r3", None), ("elsewhere", None)])
+def test_what_is_new_comes_after_the_run_that_is_named_as_its_parent(
+    messages: list[dict[str, Any]], parent: str, follows: int | None
+) -> None:
+    stored = three_runs()
+    by_itself = read_input(messages, [], stored).after
+    arrival = read_input(messages, [], stored, parent_run_id=parent)
+    expected = None if follows is None else stored[follows].message_uuid
+    assert arrival.after == (by_itself if parent == "elsewhere" else expected)
+    assert new_ids(arrival) == ["u4"]
+
+
+def test_a_question_that_is_asked_again_stays_where_it_was_asked() -> None:
+    stored = three_runs()
+    shown = [user("u1", "one?"), assistant("m1"), user("u2", "two?")]
+    for parent in ("r1", "r2"):
+        arrival = read_input(shown, [], stored, parent_run_id=parent)
+        assert (arrival.users, arrival.after) == ([], stored[2].message_uuid)
+
+
+def test_a_frontend_of_which_only_ids_count_goes_on_from_an_earlier_run_too() -> None:
+    stored = three_runs()
+    arrival = read_input([user("u4", "and?")], [], stored, InputRules(strict=True), "r1")
+    assert (new_ids(arrival), arrival.after) == (["u4"], stored[1].message_uuid)

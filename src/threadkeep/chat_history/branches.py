@@ -55,6 +55,11 @@ class Branches:
             place = self._before[place]
         return path[::-1]
 
+    def end_of_run(self, run_id: str | None) -> int | None:
+        """The place of a run's last message; None where there is none of it, and where no run is named."""
+        places = (place for place in range(self.newest, -1, -1) if self.stored[place].run_id == run_id)
+        return None if run_id is None else next(places, None)
+
     def end_of_turn(self, place: int) -> int:
         """The place of the last message before the user speaks again, by the newest answer where there are several."""
         while answers := [after for after in self._after.get(place, ()) if not self.is_user(after)]:

@@ -52,7 +52,8 @@ class Arrival:
     `users` are the user messages to store, `answers` the results of waiting calls, `abandoned` the calls that were
     waiting when the user moved on or cancelled them. `refused` says why the input cannot be taken. `after` is the
     stored message that what is new comes after, where that is not the newest one: the user has edited an earlier
-    message, or asks for another answer to it. It is the nil UUID where the conversation begins anew.
+    message, asks for another answer to it, or goes on from an earlier run. It is the nil UUID where the conversation
+    begins anew.
     """
 
     users: list[Fields] = field(default_factory=list)
@@ -63,11 +64,17 @@ class Arrival:
 
 
 def read_input(
-    messages: Sequence[Fields], resume: Sequence[Fields], stored: Sequence[Message], rules: InputRules = LENIENT
+    messages: Sequence[Fields],
+    resume: Sequence[Fields],
+    stored: Sequence[Message],
+    rules: InputRules = LENIENT,
+    parent_run_id: str | None = None,
 ) -> Arrival:
     """Compare the messages of an input with those that are stored.
 
     Clients resend all they have, or only what is new; some give every message a new id when they do.
+    Where `parent_run_id` names a run of this chat, what is new comes after its last message, whatever else is shown:
+    the client has said it, and need not be guessed at. A question that is asked again stays where it was asked.
     """
     arrival = Arrival()
     known = Stored(stored)
@@ -82,6 +89,9 @@ def read_input(
         brings_something = arrival.users or arrival.answers or resume or not messages
         is_asked_again = not brings_something and messages[-1].get("role") == Role.USER
         arrival.after = _after(messages, known, reading, rules, is_asked_again)
+    parent_end = known.branches.end_of_run(parent_run_id)
+    if parent_end is not None and not is_asked_again:
+        arrival.after = _unless_newest(parent_end, known)
     moves_on = bool(arrival.users) or is_asked_again
     arrival.abandoned = list(_abandoned(arrival, resume, stored, moves_on))
     return arrival
@@ -165,7 +175,12 @@ def _after(
     if reading.last is None:
         return None
     place = reading.last_user if is_asked_again else branches.end_of_turn(reading.last)
-    return None if place in (None, branches.newest) else branches.stored[place].message_uuid
+    return None if place is None else _unless_newest(place, known)
+
+
+def _unless_newest(place: int, known: Stored) -> UUID | None:
+    branches = known.branches
+    return None if place == branches.newest else branches.stored[place].message_uuid
 
 
 def _asks_anew(messages: Sequence[Fields], known: Stored) -> bool:

@@ -105,7 +105,7 @@ async def open_run(
     if again is not None:
         own = [message for message in stored if message.run_id == run_input.run_id]
         stored = [message for message in stored if message.run_id != run_input.run_id]
-    arrival = read_input(messages, resume, stored, rules)
+    arrival = read_input(messages, resume, stored, rules, getattr(run_input, "parent_run_id", None))
     if arrival.refused is not None:
         raise InvalidInput(arrival.refused)
     if chat is None:
