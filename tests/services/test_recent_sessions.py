@@ -1,5 +1,6 @@
 """Lists by newest activity, against a sort of all that was said: the two never differ, whatever the times between."""
 
+import json
 import random
 
 import pytest
@@ -29,12 +30,17 @@ class Talk:
         self.active: dict[str, int] = {}
         self.people: dict[str, set[str]] = {}
         self.descriptions: dict[str, str] = {}
+        self.archived: set[str] = set()
         self.last: dict[str, str] = {}
 
     async def begin(self) -> None:
         people = set(self.chance.sample(["ann", "bob", "eve"], self.chance.randint(1, 2)))
         description = self.chance.choice(["//thread/a/", "//thread/b/", "//other//thread/"])
-        made = await self.container.sessions.create(*self.at, SessionDraft(tuple(sorted(people)), description))
+        metadata = self.chance.choice([None, None, None, '{"archived": true}'])
+        draft = SessionDraft(tuple(sorted(people)), description, metadata)
+        made = await self.container.sessions.create(*self.at, draft)
+        if metadata:
+            self.archived.add(made.id)
         self.active[made.id], self.people[made.id], self.descriptions[made.id] = self.now, people, description
 
     async def say(self, session_id: str, type_: str) -> None:
@@ -60,6 +66,10 @@ class Talk:
                 change = SessionChange(description=self.chance.choice(["//thread/c/", "//gone/"]))
                 changed = await self.container.sessions.patch(*self.at, session_id, change)
                 self.descriptions[session_id] = changed.description or ""
+            case 5:
+                self.archived ^= {session_id}
+                change = SessionChange(metadata=json.dumps({"archived": session_id in self.archived}))
+                await self.container.sessions.patch(*self.at, session_id, change)
             case 3:
                 self.now -= 3 * SECOND
                 await self.say(session_id, "message")
@@ -70,21 +80,31 @@ class Talk:
             case _:
                 await self.say(session_id, self.chance.choice(["message", "message", "status"]))
 
-    def expected(self, participant: str, prefix: str) -> list[tuple[str, int, str | None]]:
+    def expected(
+        self, participant: str, prefix: str, *, with_archived: bool = True
+    ) -> list[tuple[str, int, str | None]]:
         mine = [
             (at, session_id)
             for session_id, at in self.active.items()
             if participant in self.people[session_id] and self.descriptions[session_id].startswith(prefix)
+            if with_archived or session_id not in self.archived
         ]
         return [(session_id, at, self.last.get(session_id)) for at, session_id in sorted(mine, reverse=True)]
 
-    async def listed(self, participant: str, prefix: str, limit: int) -> list[tuple[str, int, str | None]]:
+    async def listed(
+        self, participant: str, prefix: str, limit: int, *, with_archived: bool = True
+    ) -> list[tuple[str, int, str | None]]:
         """All pages, one after the other."""
         found: list[tuple[str, int, str | None]] = []
         cursor: str | None = None
         while True:
             page = await self.container.sessions.recent(
-                *self.at, participant=participant, prefix=prefix, limit=limit, before=cursor
+                *self.at,
+                participant=participant,
+                prefix=prefix,
+                limit=limit,
+                before=cursor,
+                with_archived=with_archived,
             )
             found += [
                 (item.session.id, item.updated_at, str(item.last_event.sequence_id) if item.last_event else None)
@@ -115,3 +135,6 @@ async def test_a_list_by_activity_is_a_sort_by_activity(
             expected = talk.expected(participant, prefix)
             assert len(expected) > 3
             assert await talk.listed(participant, prefix, limit) == expected
+            kept = talk.expected(participant, prefix, with_archived=False)
+            assert 0 < len(kept) < len(expected)
+            assert await talk.listed(participant, prefix, limit, with_archived=False) == kept

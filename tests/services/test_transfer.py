@@ -52,7 +52,7 @@ async def filled(container: Container) -> tuple[Principal, str, list[str]]:
             (Strategy("soft_delete", "eventCount", 9, None),),
             ODD,
         ),
-        SessionDraft(("bob",), "//thread/2/"),
+        SessionDraft(("bob",), "//thread/2/", '{"archived":true}'),
         SessionDraft(("ann", "bob")),
     ]
     made = [await container.sessions.create(principal, space.id, draft) for draft in drafts]
@@ -102,6 +102,8 @@ async def test_what_is_brought_over_is_the_same(container: Container, other: Con
     assert ([session.id for session in found], total) == ([odd, gaps], 2)
     recent = await target.sessions.recent(principal, space_id, participant="bob", prefix="//thread/")
     assert [(item.session.id, item.last_event and item.last_event.sequence_id) for item in recent.items] == [(gaps, 3)]
+    listed = await target.sessions.recent(principal, space_id, participant="bob", prefix="//", with_archived=False)
+    assert listed.items == []
     (event,) = await target.events.append(
         principal, space_id, gaps, [EventDraft('{"content":"x"}', "x", None, "user", "bob")]
     )

@@ -1,5 +1,6 @@
 """Sessions: a conversation of participants inside a space."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +54,18 @@ class SessionChange:
 
     def is_empty(self) -> bool:
         return all(isinstance(field, Unset) for field in (self.description, self.metadata, self.strategies))
+
+
+def is_archived(metadata: str | None) -> bool:
+    """Whether the metadata says `"archived": true`: such a session is kept, and may be left out of lists."""
+    # Nearly no metadata has the word, and reading a large one for nothing would cost.
+    if metadata is None or '"archived"' not in metadata:
+        return False
+    try:
+        fields = json.loads(metadata)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(fields, dict) and fields.get("archived") is True
 
 
 def check_draft(draft: SessionDraft) -> None:

@@ -116,10 +116,11 @@ class Sessions:
         event_type: str = "message",
         limit: int = limits.PAGE,
         before: str | None = None,
+        with_archived: bool = True,
     ) -> RecentPage:
         """The participant's sessions by newest activity, each with its newest event of a type, in one query.
 
-        `before` is the cursor of an earlier page. Raises Invalid.
+        `before` is the cursor of an earlier page. Archived are those whose metadata says so. Raises Invalid.
         """
         limits.check_page(0, limit)
         check_space_id(space_id)
@@ -133,6 +134,7 @@ class Sessions:
                 event_type=event_type,
                 limit=limit + 1,
                 before=at,
+                with_archived=with_archived,
             )
         )
         if len(found) <= limit:

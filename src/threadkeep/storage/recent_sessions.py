@@ -42,6 +42,7 @@ def recent(
     event_type: str,
     limit: int,
     before: tuple[int, str],
+    with_archived: bool,
 ) -> Steps[list[RecentSession]]:
     """The participant's sessions whose description starts with `prefix`, newest activity first, below `before`."""
     folded = text.fold(prefix)
@@ -55,6 +56,7 @@ def recent(
             "before_at": before[0],
             "before_id": before[1],
             "limit": limit,
+            "with_archived": int(with_archived),
             "others": limit - 1,
             "prefix": folded,
             "prefix_length": len(folded),
@@ -76,6 +78,7 @@ def _mine(listed: Any) -> list[ColumnElement[bool]]:
     return [
         listed.c.space_id == bindparam("space_id"),
         listed.c.participant == bindparam("participant"),
+        listed.c.archived <= bindparam("with_archived", type_=BigInteger),
         func.substr(listed.c.description_folded, 1, bindparam("prefix_length", type_=Integer)) == bindparam("prefix"),
     ]
 

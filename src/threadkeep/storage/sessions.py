@@ -9,7 +9,7 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle
 from threadkeep.domain.job import LIFECYCLE
-from threadkeep.domain.session import Session, SessionChange, Unset
+from threadkeep.domain.session import Session, SessionChange, Unset, is_archived
 from threadkeep.storage import extractions, jobs, search, text
 from threadkeep.storage.statement import InsertMany, Row, Statement, Steps, insert_or_find, insert_unless_taken
 from threadkeep.storage.tables import participants, session_counters, sessions, spaces
@@ -116,6 +116,16 @@ _DESCRIBE_PARTICIPANTS = Statement(
     .where(participants.c.space_id == bindparam("at_space"), participants.c.session_id == bindparam("at_session"))
     .values(description_folded=bindparam("new_description_folded", type_=Text))
 )
+_ARCHIVED = bindparam("new_archived", type_=BigInteger)
+_ARCHIVE_PARTICIPANTS = Statement(
+    update(participants)
+    .where(
+        participants.c.space_id == bindparam("at_space"),
+        participants.c.session_id == bindparam("at_session"),
+        participants.c.archived != _ARCHIVED,
+    )
+    .values(archived=_ARCHIVED)
+)
 
 
 def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
@@ -133,6 +143,7 @@ def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
     if existing is not None:
         return True, str(existing[0])
     place = (session.space_id, session.id)
+    archived = int(is_archived(session.metadata))
     strategies = lifecycle.from_json(session.strategies)
     facts = lifecycle.Facts(session.created_at, session.created_at)
     yield (
@@ -142,7 +153,7 @@ def create(session: Session, user_id: str) -> Steps[tuple[bool, str | None]]:
     yield (
         _INSERT_PARTICIPANTS,
         [
-            (session.space_id, text.encode(participant), session.id, folded, session.created_at)
+            (session.space_id, text.encode(participant), session.id, folded, session.created_at, archived)
             for participant in dict.fromkeys(session.participants)
         ],
     )
@@ -179,6 +190,12 @@ def patch(
     if rows:
         if not isinstance(change.description, Unset):
             yield from _describe(space_id, session_id, change.description)
+        if not isinstance(change.metadata, Unset):
+            archived = int(is_archived(change.metadata))
+            yield (
+                _ARCHIVE_PARTICIPANTS,
+                {"at_space": space_id, "at_session": session_id, "new_archived": archived},
+            )
         return to_session(rows[0])
     found = yield from get(space_id, session_id, user_id)
     return None if found is None else found.version

@@ -99,6 +99,8 @@ participants = Table(
     Column("session_id", Text, primary_key=True),
     Column("description_folded", Text),
     Column("listed_at", BigInteger, nullable=False),
+    # 1 where the session's metadata says that it is archived: lists may leave such ones out.
+    Column("archived", BigInteger, nullable=False, server_default="0"),
     Index("ix_participants_listed", "space_id", "participant", "listed_at"),
     Index("ix_participants_session", "space_id", "session_id"),
     sqlite_with_rowid=False,

@@ -12,6 +12,7 @@ from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import lifecycle, limits
 from threadkeep.domain.job import EXTRACTION
+from threadkeep.domain.session import is_archived
 from threadkeep.storage import extractions as stored_extractions
 from threadkeep.storage import jobs as queue
 from threadkeep.storage import lookup_keys, search, text
@@ -256,7 +257,7 @@ def finish_session(
     folded = None if description is None else text.fold(description)
     kept = {**fields, "space_id": space_id, "description_folded": folded, "live_key": fields["deduplication_key"]}
     yield _INSERT_SESSION, [_ordered(_INSERT_SESSION, kept)]
-    active_at = fields["last_activity_at"]
+    active_at, archived = fields["last_activity_at"], int(is_archived(fields["metadata"]))
     counters = {
         **kept,
         "event_count": event_count,
@@ -266,7 +267,7 @@ def finish_session(
     yield _INSERT_COUNTERS, [_ordered(_INSERT_COUNTERS, counters)]
     yield (
         _INSERT_PARTICIPANTS,
-        [(space_id, text.encode(person), session_id, folded, active_at) for person in dict.fromkeys(people)],
+        [(space_id, text.encode(person), session_id, folded, active_at, archived) for person in dict.fromkeys(people)],
     )
     yield from search.add(session_id, folded)
     place = {"space_id": space_id, "session_id": session_id, "bucket": queue.bucket(session_id), "lease_until": 0}

@@ -89,6 +89,7 @@ def upgrade() -> None:
         sa.Column("session_id", sa.Text(), nullable=False),
         sa.Column("description_folded", sa.Text(), nullable=True),
         sa.Column("listed_at", sa.BigInteger(), nullable=False),
+        sa.Column("archived", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("space_id", "participant", "session_id", name=op.f("pk_participants")),
         sqlite_with_rowid=False,
     )
