@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PRINCIPAL = "threadkeep.principal"
 """Where an in-process caller puts the principal that it vouches for; no network client reaches this."""
+FENCE = "threadkeep.fence"
+"""Where it puts the fence of the run in whose name it calls."""
 TOKEN_ID = "threadkeep.token_id"
 """Where the id of the caller's token stands, once it is known."""
 

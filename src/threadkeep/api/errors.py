@@ -15,6 +15,7 @@ STATUS: dict[type[errors.ThreadkeepError], int] = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
+    errors.LeaseLost: 410,
     errors.NotOffered: 501,
     errors.TooLarge: 413,
     errors.RateLimited: 429,
@@ -52,6 +53,12 @@ def answer(error: errors.ThreadkeepError, url: str = "") -> Response:
         }
     if isinstance(error, errors.RunActive):
         body |= {"errorName": "RunActive", "activeRunId": error.run_id}
+    if isinstance(error, errors.InterruptsOpen):
+        body |= {"errorName": "InterruptsOpen", "openInterrupts": error.interrupt_ids}
+    if isinstance(error, errors.InterruptAnswered):
+        body |= {"errorName": "InterruptAnswered", "interruptId": error.interrupt_id, "runId": error.run_id}
+    if isinstance(error, errors.InterruptExpired):
+        body |= {"errorName": "InterruptExpired", "interruptId": error.interrupt_id}
     if isinstance(error, errors.StrategyClosed):
         body["errorName"] = "LifecycleStrategyClosed"
     if isinstance(error, errors.RateLimited):

@@ -16,14 +16,16 @@ from starlette.types import Receive, Scope, Send
 
 from threadkeep.api import errors as error_table
 from threadkeep.api import idempotency
-from threadkeep.api.context import PRINCIPAL, TOKEN_ID
+from threadkeep.api.context import FENCE, PRINCIPAL, TOKEN_ID
 from threadkeep.api.json import Reader, parse
 from threadkeep.api.shell import invalid, query_params
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
+from threadkeep.domain.run import Fence
 from threadkeep.domain.token import READ, WRITE
 from threadkeep.errors import DeduplicationConflict, Forbidden, Invalid, ThreadkeepError
 from threadkeep.services.container import Container
+from threadkeep.services.events import Events
 from threadkeep.services.idempotency import Answered, Once
 
 T = TypeVar("T")
@@ -49,6 +51,12 @@ class Call:
     @property
     def session_id(self) -> str:
         return str(self.request.path_params["session_id"])
+
+    @property
+    def events(self) -> Events:
+        """The events, behind the fence of the run in whose name the call is made."""
+        fence: Fence | None = self.request.scope.get(FENCE)
+        return self.services.events if fence is None else self.services.events_behind(fence)
 
     def once(self, answer: Callable[[T], Response]) -> Once[T] | None:
         """How the call acts once, where its sender gave it an Idempotency-Key; `answer` is what a result becomes."""

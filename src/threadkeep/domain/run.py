@@ -19,6 +19,14 @@ class RunKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Fence:
+    """What whoever writes in the name of a run needs: that the run is this owner's."""
+
+    key: RunKey
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A run as it is kept. JSON is held as text; times are in microseconds since 1970.
 
@@ -47,6 +55,10 @@ class Run:
     @property
     def key(self) -> RunKey:
         return RunKey(self.space_id, self.session_id, self.run_id)
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.key, self.owner)
 
     @property
     def is_open(self) -> bool:

@@ -1,15 +1,20 @@
 """Each user's threads: a memory space of their own, reached by the client that everybody uses, in this process."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid5
 
 import httpx
 
-from threadkeep.api.context import PRINCIPAL
+from threadkeep.api.context import FENCE, PRINCIPAL
 from threadkeep.chat_history import ChatRepository, ChatSessionRegistry, MessageRepository
 from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.constants import chat_deduplication_key, participant_id
 from threadkeep.domain.principal import Principal
+from threadkeep.domain.run import Fence, Run
 from threadkeep.domain.session import Session
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
 from threadkeep.services.sessions import Filters, Sessions
@@ -23,6 +28,7 @@ _CACHED = 1_000
 _ENDPOINT = "http://threadkeep.internal/api/v2"
 _VOUCHED_FOR = "vouched-for"
 _SECONDS = 30.0
+_fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,29 @@ class History:
     def participant(self) -> str:
         """The user as a participant of their chats."""
         return participant_id(self.user_uuid)
+
+
+@contextmanager
+def in_the_name_of(run: Run) -> Iterator[None]:
+    """What is stored from within, and by tasks that begin within, is refused once the run is another owner's."""
+    token = _fence.set(run.fence)
+    try:
+        yield
+    finally:
+        _fence.reset(token)
+
+
+class _Fencing:
+    """Puts the fence of the run in whose name a call is made into its scope, where the run is of that space.
+
+    An agent may well be asked through another gateway in the same process, and its fence means nothing there.
+    """
+
+    space_id: str | None = None
+
+    def __call__(self) -> Mapping[str, Any]:
+        fence = _fence.get()
+        return {} if fence is None or fence.key.space_id != self.space_id else {FENCE: fence}
 
 
 class Histories:
@@ -60,10 +89,12 @@ class Histories:
 
     async def _open(self, principal: Principal) -> History:
         # Never closed: nothing is behind it that could be, and a run of a forgotten user may still be using it.
-        transport = InProcessTransport(self._api, scope={PRINCIPAL: principal})
+        fencing = _Fencing()
+        transport = InProcessTransport(self._api, scope={PRINCIPAL: principal}, scope_now=fencing)
         http = httpx.AsyncClient(transport=transport, timeout=_SECONDS)
         client = DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_VOUCHED_FOR, http_client=http)
         space = await DRMemorySpace.post(client, deduplication_key=SPACE_KEY, description="AG-UI threads")
+        fencing.space_id = space.id
         registry = ChatSessionRegistry(space)
         return History(
             principal,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from threadkeep.domain.run import Fence
 from threadkeep.memory.endpoints import Endpoints
 from threadkeep.memory.ports import Embedder
 from threadkeep.services.additions import Additions
@@ -13,6 +14,7 @@ from threadkeep.services.events import Events
 from threadkeep.services.extraction import Extractions
 from threadkeep.services.health import Health
 from threadkeep.services.inference import Inference
+from threadkeep.services.interrupts import Interrupts
 from threadkeep.services.jobs import Jobs
 from threadkeep.services.lifecycle import Lifecycle
 from threadkeep.services.memories import Memories
@@ -26,7 +28,8 @@ from threadkeep.services.spaces import Spaces
 from threadkeep.services.tokens import Tokens
 from threadkeep.services.transfer import Transfer
 from threadkeep.settings import Settings
-from threadkeep.storage.database import Database, open_database
+from threadkeep.storage.database import Database, identity_of, open_database
+from threadkeep.storage.fenced import FencedDatabase
 from threadkeep.storage.migrate import migrate
 from threadkeep.streams.bus import Bus
 from threadkeep.streams.local import LocalBus
@@ -52,6 +55,7 @@ class Container:
     bus: Bus
     runs: Runs
     run_log: RunLog
+    interrupts: Interrupts
     jobs: Jobs
     lifecycle: Lifecycle
     purge: Purge
@@ -83,7 +87,7 @@ class Container:
         Memories are extracted with `models` and searched by meaning with the `embedder`, where these are given instead
         of those that the settings say.
         Requests are told to `access_log` and `tracing`, which stay the caller's: they are not closed here.
-        Raises BadDatabaseURL, BadModelSettings, BadAllowance, MissingExtra, SchemaTooNew, Unavailable.
+        Raises BadDatabaseURL, BadValkeyURL, BadModelSettings, BadAllowance, MissingExtra, SchemaTooNew, Unavailable.
         """
         endpoints = Endpoints(settings)
         await migrate(settings.database)
@@ -96,7 +100,7 @@ class Container:
         embedding = Embedding(database, embedder or endpoints.embedder)
         memories = Memories(database, embedding)
         jobs = Jobs(database)
-        bus = LocalBus()
+        bus = _bus(settings)
         models = models or endpoints
         return cls(
             settings,
@@ -109,6 +113,7 @@ class Container:
             bus,
             Runs(database, bus),
             RunLog(database, bus),
+            Interrupts(database),
             jobs,
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
@@ -126,9 +131,22 @@ class Container:
             tracing,
         )
 
+    def events_behind(self, fence: Fence) -> Events:
+        """The events for what is done in the name of a run: writes raise LeaseLost where it is its owner's no more."""
+        settings, fenced = self.settings, FencedDatabase(self.database, fence)
+        return Events(fenced, max_content=settings.max_content, memories_too=settings.delete_memories_along)
+
     async def close(self) -> None:
         """Finish what was accepted and let go of the database."""
         await self.tokens.close()
         await self.models.close()
         await self.bus.close()
         await self.database.close()
+
+
+def _bus(settings: Settings) -> Bus:
+    if settings.valkey is None:
+        return LocalBus()
+    from threadkeep.streams.valkey import ValkeyBus
+
+    return ValkeyBus(settings.valkey, identity_of(settings.database))

@@ -25,17 +25,25 @@ class InProcessTransport(httpx.AsyncBaseTransport):
     Args:
         app: The ASGI app. Its lifespan is not run.
         scope: Entries to merge into the ASGI scope of every request.
+        scope_now: Makes further entries at each request, in the context of whoever makes it.
     """
 
-    def __init__(self, app: ASGIApp, scope: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        scope: Mapping[str, Any] = MappingProxyType({}),
+        scope_now: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self._app = app
         self._scope = dict(scope)
+        self._scope_now = scope_now
         self._running: dict[asyncio.Task[None], _Exchange] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises httpx.RemoteProtocolError where the app ends before its response starts, httpx.ReadTimeout."""
         exchange = _Exchange(await request.aread(), request.extensions.get("timeout", {}).get("read"))
-        task = asyncio.create_task(exchange.run(self._app, {**_build_scope(request), **self._scope}))
+        scope = {**_build_scope(request), **self._scope, **self._scope_now()}
+        task = asyncio.create_task(exchange.run(self._app, scope))
         self._running[task] = exchange
         task.add_done_callback(self._running.pop)
         try:

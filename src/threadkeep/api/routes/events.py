@@ -27,7 +27,7 @@ from threadkeep.errors import Invalid
 
 async def _append(call: Call) -> Response:
     draft = schemas.event_draft(call.body, call.reader)
-    events = call.services.events
+    events = call.events
     made = await events.append(call.principal, call.space_id, call.session_id, [draft], once=call.once(_appended))
     return _appended(made)
 
@@ -35,14 +35,14 @@ async def _append(call: Call) -> Response:
 async def _append_batch(call: Call) -> Response:
     limits.check_count(len(call.body.events), limits.BATCH, "events", minimum=1)
     drafts = [schemas.event_draft(item, call.reader, "events", n) for n, item in enumerate(call.body.events)]
-    events, once = call.services.events, call.once(_appended_batch)
+    events, once = call.events, call.once(_appended_batch)
     made = await events.append_batch(call.principal, call.space_id, call.session_id, drafts, once=once)
     return _appended_batch(made)
 
 
 async def _list(call: Call) -> Response:
     event_type = call.query("eventType")
-    events = call.services.events
+    events = call.events
     wanted = [name for name in ("lastN", "offset", "after") if call.query(name) is not None]
     if len(wanted) > 1:
         raise Invalid(f"Give {' or '.join(wanted)}, not {'both' if len(wanted) == 2 else 'all'}", ["query", wanted[0]])
@@ -63,7 +63,7 @@ async def _list(call: Call) -> Response:
 
 async def _history(call: Call) -> Response:
     at = (call.principal, call.space_id, call.session_id)
-    steps = call.services.events.history(*at, after=call.integer("after", 0), event_type=call.query("eventType"))
+    steps = call.events.history(*at, after=call.integer("after", 0), event_type=call.query("eventType"))
     # Read before the answer begins: what is refused can then still be said.
     first = await anext(steps)
     return StreamingResponse(_lines(first, steps), media_type=LINES)
@@ -81,7 +81,7 @@ async def _patch(call: Call) -> Response:
     change = schemas.event_change(call.body, call.reader, _sequence_id(call), None)
     if token is not None:
         change = schemas.with_token(change, token, "query", "createdAt")
-    (event,) = await call.services.events.patch(call.principal, call.space_id, call.session_id, [change])
+    (event,) = await call.events.patch(call.principal, call.space_id, call.session_id, [change])
     return json_response(schemas.event_out(event))
 
 
@@ -94,7 +94,7 @@ async def _patch_batch(call: Call) -> Response:
     given = call.body.append or []
     limits.check_count(len(changes) + len(given), limits.BATCH, "events")
     drafts = [schemas.event_draft(item, call.reader, "append", n) for n, item in enumerate(given)]
-    events = call.services.events
+    events = call.events
     made, new = await events.patch_and_append(call.principal, call.space_id, call.session_id, changes, drafts)
     answer = schemas.PatchedOut(list(map(schemas.event_out, made)))
     if call.body.append is not None:
@@ -103,7 +103,7 @@ async def _patch_batch(call: Call) -> Response:
 
 
 async def _delete(call: Call) -> Response:
-    await call.services.events.delete(call.principal, call.space_id, call.session_id, _sequence_id(call))
+    await call.events.delete(call.principal, call.space_id, call.session_id, _sequence_id(call))
     return Response(status_code=204)
 
 

@@ -19,8 +19,9 @@ _UNCERTAIN_STATUSES = frozenset({409, 500})
 class Verdict(StrEnum):
     """What a failed write means.
 
-    `GONE`: the chat was deleted; nothing more of it is to be stored. `REFUSED`: repeating the same write can only fail
-    again. `DOWN`: it is the store that fails, whatever is written. `FAILED`: it may be one of the messages.
+    `GONE`: the chat was deleted, or the run is another process's now; nothing more of it is to be stored.
+    `REFUSED`: repeating the same write can only fail again.
+    `DOWN`: it is the store that fails, whatever is written. `FAILED`: it may be one of the messages.
     """
 
     GONE = "gone"
@@ -31,7 +32,7 @@ class Verdict(StrEnum):
 
 def verdict_on(error: BaseException) -> Verdict:
     """What the error of a repository means. Any error that is not known is worth another attempt."""
-    if isinstance(error, DRMemoryNotFoundError | errors.NotFound):
+    if isinstance(error, DRMemoryNotFoundError | errors.NotFound | errors.LeaseLost):
         return Verdict.GONE
     if isinstance(error, DRMemoryVersionConflictError):
         return Verdict.FAILED

@@ -168,7 +168,7 @@ class RowWriter:
     def _after_failure(self, rows: Sequence[Written], error: Exception) -> Verdict:
         run_id, verdict = self._state.run_id, verdict_on(error)
         if verdict is Verdict.GONE:
-            logger.info("run %r: its chat is gone, nothing more of it is stored", run_id)
+            logger.info("run %r: nothing more of it is stored, it is not ours any more: %s", run_id, error)
             self._gone = True
             self._untold.clear()
         elif verdict is not Verdict.REFUSED:
