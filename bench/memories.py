@@ -97,7 +97,8 @@ def _fill(
         memory_id, text = ids.new_id(), " ".join(f"w{chance.randrange(_WORDS)}" for _ in range(12))
         scope = MemoryScope(f"u{number % _USERS}")
         about = (scope.key, scope.user_id, None, None, None)
-        rows.append((space_id, memory_id, *about, text, memories.digest(text), None, "[]", None, None, now, now))
+        about_text = (text, memories.digest(text), None, "[]", None, None, now, now, version)
+        rows.append((space_id, memory_id, *about, *about_text))
         vectors.append((space_id, memory_id, _Random.name, matrix[number].tobytes(), version))
         texts.append((memory_id, text))
     yield _INSERT, rows

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.memory.ranking import DEPTH, fuse, keyword_scores, ranked, within_budget
+from threadkeep.memory.ranking import DEPTH, WHOLE, fuse, ranked, within_budget, word_weights
 
 
 def test_what_both_lists_have_in_front_comes_first() -> None:
@@ -35,16 +35,20 @@ def test_the_order_of_the_lists_changes_nothing(lists: list[list[str]]) -> None:
 
 
 def test_rare_words_count_more_than_common_ones() -> None:
-    scores = keyword_scores({"likes": ["a", "b", "c", "d"], "tea": ["b"]}, 4)
+    # ln(1 + 4/5) and ln(1 + 4/2), of both together.
+    assert word_weights({"likes": 4, "tea": 1}, 4) == {"likes": 348_545_440, "tea": 651_454_560}
+    # A word that nothing has is a part of what was asked for, all the same.
+    assert word_weights({"likes": 4, "tea": 0}, 4) == {"likes": 267_513_240, "tea": 732_486_760}
 
-    assert scores["b"] == 1.0
-    # ln(1 + 4/5) of ln(1 + 4/5) + ln(1 + 4/2)
-    assert scores["a"] == scores["c"] == scores["d"] == 0.348545
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(0, 1_000), min_size=1, max_size=64))
+def test_what_has_every_word_has_all_that_was_asked_for(counts: dict[str, int]) -> None:
+    assert abs(sum(word_weights(counts, 1_000).values()) - WHOLE) <= len(counts) / 2
 
 
-def test_words_that_nothing_has_leave_nothing() -> None:
-    assert keyword_scores({"tea": []}, 0) == {}
-    assert keyword_scores({}, 5) == {}
+def test_of_no_memories_or_no_words_nothing_is_weighed() -> None:
+    assert word_weights({"tea": 0}, 0) == {}
+    assert word_weights({}, 5) == {}
 
 
 def test_what_does_not_fit_the_budget_is_left_out() -> None:

@@ -325,17 +325,17 @@ async def test_candidates_are_near_and_of_exactly_the_scope(embedding: Container
 
 
 async def test_matrices_are_let_go_when_they_are_too_large(
-    embedding: Container, monkeypatch: pytest.MonkeyPatch
+    embedding: Container, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_finding, "_FEW", 0)
-    kept = embedding.memories._finding._kept
+    kept = embedding.memories._finding._vectors._kept
     spaces = [await place(embedding) for _ in range(3)]
     for here in spaces:
         await here.add("likes green tea")
         await here.find("tea")
-    assert [space_id for space_id, _ in kept._kept] == [here.space_id for here in spaces]
+    assert list(kept._things) == [(here.space_id, embedder.name) for here in spaces]
 
-    monkeypatch.setattr(kept, "_budget", sum(matrix.size for matrix in list(kept._kept.values())[1:]))
+    monkeypatch.setattr(kept, "_budget", sum(matrix.size for matrix in list(kept._things.values())[1:]))
     await spaces[0].find("tea")
 
-    assert [space_id for space_id, _ in kept._kept] == [spaces[2].space_id, spaces[0].space_id]
+    assert list(kept._things) == [(spaces[2].space_id, embedder.name), (spaces[0].space_id, embedder.name)]

@@ -152,7 +152,7 @@ async def test_a_search_finds_nothing_of_who_was_erased(database: str) -> None:
         here = await place(opened)
         await opened.memories.add(here.owner, here.space_id, BOB, [MemoryChange("ADD", text="bob likes tea")])
         await opened.memories.add(here.owner, here.space_id, ANN, [MemoryChange("ADD", text="ann likes tea")])
-        kept = opened.memories._finding._kept
+        kept = opened.memories._finding._vectors
         queries = await opened.embedding.queries(["likes tea"])
         assert queries is not None
 

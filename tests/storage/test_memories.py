@@ -207,20 +207,22 @@ async def test_an_edit_changes_what_it_names_and_can_clear_the_expiration(contai
 
 async def test_words_find_what_the_memory_says_now(container: Container, space_id: str) -> None:
     async def found(*words: str) -> dict[str, list[str]]:
-        return await container.database.read(lambda: memory_search.hits(space_id, words))
+        hits = await container.database.read(lambda: memory_search.hits(space_id, words))
+        return {word: keys.split() for word, keys in hits.items()}
 
     made = await add(container, space_id, "Likes CAFÉ crème, 東京に; 1e5 x_y")
+    key = memory_search.key_of(container.database.dialect)(made.id)
     other = await container.tokens.local_principal("other")
     foreign = (await container.spaces.create(other, SpaceDraft())).id
     await add(container, foreign, "likes cafe")
 
     assert await found("cafe", "creme", "東京", "京に", "1e5", "x", "y", "likes", "caf", "beer") == {
-        **{word: [made.id] for word in ("cafe", "creme", "東京", "京に", "1e5", "x", "y", "likes")},
+        **{word: [key] for word in ("cafe", "creme", "東京", "京に", "1e5", "x", "y", "likes")},
         "caf": [],
         "beer": [],
     }
     await apply(container, space_id, MemoryChange("UPDATE", made.id, "likes beer"))
-    assert await found("cafe", "beer") == {"cafe": [], "beer": [made.id]}
+    assert await found("cafe", "beer") == {"cafe": [], "beer": [key]}
     await apply(container, space_id, MemoryChange("DELETE", made.id))
     assert await found("beer", "likes") == {"beer": [], "likes": []}
 

@@ -3,13 +3,14 @@
 The same lists give the same order, on any engine and in any process: ties go to the newer memory, by its id.
 """
 
-import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
+WHOLE = 1_000_000_000
+"""What the weights of all words of a query come to."""
 DEPTH = 1_000
 """Places of a list that count."""
 _K = 60
@@ -18,10 +19,6 @@ _K = 60
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
     """The ids from the best score to the worst, the newest of equal ones first, as far as places count."""
-    if len(scores) > DEPTH:
-        # Of a whole space, only those that may have a place are sorted.
-        least = heapq.nlargest(DEPTH, scores.values())[-1]
-        scores = {memory_id: score for memory_id, score in scores.items() if score >= least}
     return sorted(sorted(scores, reverse=True), key=lambda memory_id: -scores[memory_id])[:DEPTH]
 
 
@@ -34,20 +31,15 @@ def fuse(lists: Iterable[Sequence[str]]) -> list[str]:
     return ranked(total)
 
 
-def keyword_scores(hits: Mapping[str, Iterable[str]], size: int) -> dict[str, float]:
-    """How much of what was asked each memory has, 0 to 1, of the memories that each word is in.
+def word_weights(counts: Mapping[str, int], size: int) -> dict[str, int]:
+    """What each word of a query counts, in billionths of the whole of it, by how many memories have the word.
 
-    A word counts the more, the fewer of the `size` memories have it; one that all have counts next to nothing.
+    It counts the more, the fewer of the `size` memories have it; one that all have counts little. Whole numbers, so
+    that the order in which they are summed up makes no difference.
     """
-    found = {word: set(ids) for word, ids in hits.items()}
-    weights = {word: math.log(1 + size / (1 + len(ids))) for word, ids in found.items()}
+    weights = {word: math.log(1 + size / (1 + count)) for word, count in counts.items()}
     whole = sum(weights.values())
-    scores: dict[str, float] = {}
-    for word, ids in found.items():
-        for memory_id in ids:
-            scores[memory_id] = scores.get(memory_id, 0.0) + weights[word]
-    # Rounded, so that the order in which weights are summed up makes no difference.
-    return {memory_id: round(score / whole, 6) for memory_id, score in scores.items()} if whole else {}
+    return {word: round(weight / whole * WHOLE) for word, weight in weights.items()} if whole else {}
 
 
 def within_budget(items: Iterable[T], budget: int, size: Callable[[T], int]) -> list[T]:

@@ -11,7 +11,6 @@ from threadkeep.errors import Invalid, NotFound
 from threadkeep.services.embedding import Embedding
 from threadkeep.services.idempotency import Once, write
 from threadkeep.services.memory_finding import Finding, Found, Hit, Wish
-from threadkeep.services.space_vectors import SpaceVectors
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
 from threadkeep.storage import memories, memory_history, memory_pages
@@ -26,7 +25,7 @@ class Memories:
     def __init__(self, database: Database, embedding: Embedding) -> None:
         self._database = database
         self._embedding = embedding
-        self._finding = Finding(database, embedding, SpaceVectors(database))
+        self._finding = Finding(database, embedding)
 
     async def check(self, principal: Principal, space_id: str) -> None:
         """Whether the space is there, and the caller's, before anything else is said of a request. Raises NotFound."""

@@ -13,7 +13,8 @@ from threadkeep.memory import ranking
 from threadkeep.services import space_vectors
 from threadkeep.services.embedding import Embedding
 from threadkeep.services.space_vectors import SpaceVectors
-from threadkeep.storage import memory_pages, memory_search
+from threadkeep.services.space_words import SpaceWords
+from threadkeep.storage import memory_pages
 from threadkeep.storage.database import Database
 from threadkeep.storage.memory_pages import Narrowed
 from threadkeep.storage.statement import Steps
@@ -65,20 +66,16 @@ class _Among:
     ids: frozenset[str] | None
     without: frozenset[str]
     narrowed: Narrowed
-    size: int
-    """The memories of the whole space: what rare is measured by."""
-
-    def has(self, memory_id: str) -> bool:
-        return memory_id not in self.without if self.ids is None else memory_id in self.ids
 
 
 class Finding:
     """Searches in spaces that the caller may see: whoever calls this has looked."""
 
-    def __init__(self, database: Database, embedding: Embedding, kept: SpaceVectors) -> None:
+    def __init__(self, database: Database, embedding: Embedding) -> None:
         self._database = database
         self._embedding = embedding
-        self._kept = kept
+        self._vectors = SpaceVectors(database)
+        self._words = SpaceWords(database)
 
     async def search(self, space_id: str, wish: Wish) -> Found:
         """What is near the query, best first."""
@@ -109,18 +106,18 @@ class Finding:
         self, space_id: str, among: _Among, texts: Sequence[str]
     ) -> tuple[list[dict[str, float]] | None, list[dict[str, float]]]:
         """For each text the cosines, and how much of its words the memories have. None: there is no model."""
-        wanted = [list(dict.fromkeys(words(text)))[:_WORDS] for text in texts]
-        hits = await self._database.scan(
-            lambda: memory_search.hits(space_id, [word for each in wanted for word in each])
-        )
-        keyword = []
-        for each in wanted:
-            all_scores = ranking.keyword_scores({word: hits[word] for word in each}, among.size)
-            keyword.append({memory_id: score for memory_id, score in all_scores.items() if among.has(memory_id)})
         queries = await self._embedding.queries(texts)
-        if queries is None:
-            return None, keyword
-        return await self._nearest(space_id, among, queries), keyword
+        semantic = None if queries is None else await self._nearest(space_id, among, queries)
+        keyword = await self._words.weigh(
+            space_id,
+            [list(dict.fromkeys(words(text)))[:_WORDS] for text in texts],
+            among=among.ids,
+            without=among.without,
+            # What is near by meaning is in the answer, however little of the words it has.
+            beside=[()] * len(texts) if semantic is None else semantic,
+            most=ranking.DEPTH,
+        )
+        return semantic, keyword
 
     async def _nearest(self, space_id: str, among: _Among, queries: Sequence[bytes]) -> list[dict[str, float]]:
         assert self._embedding.embedder is not None
@@ -131,30 +128,28 @@ class Finding:
                 rows = await self._database.scan(read)
                 some = [row for row in rows if row[0] in among.ids]
                 return space_vectors.cosines(some, queries, ranking.DEPTH)
-        return await self._kept.nearest(
+        return await self._vectors.nearest(
             space_id, model, queries, wanted=among.ids, without=among.without, most=ranking.DEPTH
         )
 
 
 def _among(space_id: str, wanted: Filter, today: str) -> Steps[_Among]:
     narrowed = Narrowed.by(wanted, today)
-    size = yield from memory_pages.count(space_id)
     if memory_filter.is_everything(wanted):
         gone = yield from memory_pages.expired(space_id, today)
-        return _Among(None, frozenset(gone), narrowed, size)
+        return _Among(None, frozenset(gone), narrowed)
     ids: Collection[str]
     if memory_filter.is_scope_alone(wanted):
         ids = yield from memory_pages.ids(space_id, narrowed)
     else:
         known = yield from memory_pages.every(space_id, narrowed)
         ids = [memory.id for memory in known if memory_filter.matches(wanted, memory)]
-    return _Among(frozenset(ids), frozenset(), narrowed, size)
+    return _Among(frozenset(ids), frozenset(), narrowed)
 
 
 def _among_scope(space_id: str, narrowed: Narrowed) -> Steps[_Among]:
-    size = yield from memory_pages.count(space_id)
     ids = yield from memory_pages.ids(space_id, narrowed)
-    return _Among(frozenset(ids), frozenset(), narrowed, size)
+    return _Among(frozenset(ids), frozenset(), narrowed)
 
 
 def _read(space_id: str, ids: Sequence[str]) -> Steps[list[Memory]]:

@@ -5,14 +5,15 @@ changed since is read on, whichever process changed it.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from threadkeep.errors import MissingExtra
+from threadkeep.services.kept import Kept, in_thread
 from threadkeep.storage import memory_versions, vectors
 from threadkeep.storage.database import Database
+from threadkeep.storage.memory_versions import Change
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,46 +34,74 @@ class SpaceMatrix:
     def __init__(self) -> None:
         self.version = 0
         self.removed = 0
-        self.place = vectors.START
         self.lock = asyncio.Lock()
-        self._rows: dict[str, int] = {}
-        self._ids: list[str | None] = []
-        self._values: Floats | None = None
+        self.begin()
 
     @property
     def size(self) -> int:
         """Bytes, roughly."""
-        return 0 if self._values is None else self._values.nbytes + 200 * len(self._ids)
+        return 0 if self._values is None else self._values.nbytes + 250 * len(self._ids)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def put(self, memory_id: str, vector: bytes) -> None:
-        """Take up a vector, in place of the one that the memory had."""
+    def begin(self) -> None:
+        """Begin anew, with nothing."""
+        self.place = vectors.START
+        self._rows: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._versions: list[int] = []
+        self._gone: list[int] = []
+        self._values: Floats | None = None
+
+    def put(self, page: Sequence[tuple[int, str, bytes]]) -> None:
+        """Take up vectors with their versions, each in place of the one that the memory had."""
         np = numpy()
-        row = np.frombuffer(vector, dtype=np.float32)
-        if self._values is None or self._values.shape[1] != row.shape[0]:
+        length = len(page[-1][2])
+        if self._values is None or self._values.shape[1] * 4 != length:
             # Another length under the same name: the model is not what it was, and what is here is of no use.
-            self._rows, self._ids, self._values = {}, [], np.zeros((64, row.shape[0]), dtype=np.float32)
-        at = self._rows.get(memory_id)
-        if at is None:
-            at = self._rows[memory_id] = len(self._ids)
+            self.begin()
+            self._values = np.empty((len(page), length // 4), dtype=np.float32)
+        start = len(self._ids)
+        alike = [row for row in page if len(row[2]) == length]
+        for version, memory_id, _ in alike:
+            self._let_go(memory_id)
+            self._rows[memory_id] = len(self._ids)
             self._ids.append(memory_id)
-        if at >= len(self._values):
-            grown = np.zeros((at + at // 4 + 64, row.shape[0]), dtype=np.float32)
-            grown[: len(self._values)] = self._values
+            self._versions.append(version)
+        if len(self._ids) > len(self._values):
+            grown = np.empty((len(self._ids) + start // 2, length // 4), dtype=np.float32)
+            grown[:start] = self._values[:start]
             self._values = grown
-        self._values[at] = row
+        joined = np.frombuffer(b"".join(vector for _, _, vector in alike), dtype=np.float32)
+        self._values[start : len(self._ids)] = joined.reshape(len(alike), -1)
+        self.place = (page[-1][0], page[-1][1])
+
+    def change(self, changes: Iterable[Change]) -> None:
+        """Let go of vectors that were made of what a memory does not say any more."""
+        for change in changes:
+            row = self._rows.get(change.memory_id)
+            if row is not None and self._versions[row] < change.version:
+                self._let_go(change.memory_id)
 
     def keep(self, memory_ids: Collection[str]) -> None:
         """Let go of all others."""
         for memory_id in self._rows.keys() - memory_ids:
-            self._ids[self._rows.pop(memory_id)] = None
-        if len(self._rows) < len(self._ids) // 2 and self._values is not None:
-            left = list(self._rows.items())
-            self._values = self._values[[at for _, at in left]]
-            self._ids = [memory_id for memory_id, _ in left]
-            self._rows = {memory_id: at for at, memory_id in enumerate(self._ids) if memory_id is not None}
+            self._let_go(memory_id)
+
+    def close_up(self) -> None:
+        """Where most rows are of no use any more, keep the others alone."""
+        if self._values is not None and len(self._rows) < len(self._ids) // 2:
+            left = list(self._rows.values())
+            self._values = self._values[left]
+            self._ids, self._versions = list(self._rows), [self._versions[at] for at in left]
+            self._rows = {memory_id: at for at, memory_id in enumerate(self._ids)}
+            self._gone = []
+
+    def _let_go(self, memory_id: str) -> None:
+        row = self._rows.pop(memory_id, None)
+        if row is not None:
+            self._gone.append(row)
 
     def nearest(
         self, query: "Floats", wanted: Collection[str] | None, without: Collection[str], most: int
@@ -86,7 +115,7 @@ class SpaceMatrix:
             found = self._values[[self._rows[memory_id] for memory_id in ids]] @ query
             return _best(ids, found, most)
         found = self._values[: len(self._ids)] @ query
-        gone = [at for at, memory_id in enumerate(self._ids) if memory_id is None or memory_id in without]
+        gone = [*self._gone, *(self._rows[memory_id] for memory_id in without if memory_id in self._rows)]
         found[gone] = -np.inf
         return _best(self._ids, found, most, left_out=len(gone))
 
@@ -96,8 +125,7 @@ class SpaceVectors:
 
     def __init__(self, database: Database, *, budget: int = BUDGET) -> None:
         self._database = database
-        self._budget = budget
-        self._kept: OrderedDict[tuple[str, str], SpaceMatrix] = OrderedDict()
+        self._kept: Kept[SpaceMatrix] = Kept(SpaceMatrix, budget)
 
     async def nearest(
         self,
@@ -114,35 +142,30 @@ class SpaceVectors:
         Raises MissingExtra.
         """
         np = numpy()
-        matrix = self._kept.setdefault((space_id, model), SpaceMatrix())
-        self._kept.move_to_end((space_id, model))
+        matrix = self._kept.take((space_id, model))
         async with matrix.lock:
             await self._refresh(space_id, model, matrix)
             parsed = [np.frombuffer(query, dtype=np.float32) for query in queries]
-            found = await asyncio.to_thread(lambda: [matrix.nearest(query, wanted, without, most) for query in parsed])
-        self._let_go()
+            found = await in_thread(lambda: [matrix.nearest(query, wanted, without, most) for query in parsed])
+        self._kept.let_go()
         return found
 
     async def _refresh(self, space_id: str, model: str, matrix: SpaceMatrix) -> None:
         state = await self._database.read(lambda: memory_versions.state(space_id))
         if state.version == matrix.version:
             return
+        if matrix.version > state.version:
+            # The space was removed, and has come back.
+            matrix.begin()
+        elif matrix.version:
+            matrix.change(await self._database.scan(partial(memory_versions.changes, space_id, matrix.version)))
         # Versions become visible in order: whatever is older than this one is there to be read.
         while page := await self._database.scan(partial(vectors.read_on, space_id, model, matrix.place, _PAGE)):
-            await asyncio.to_thread(_put_all, matrix, page)
-            matrix.place = (page[-1][0], page[-1][1])
+            await in_thread(partial(matrix.put, page))
         if state.removed > matrix.removed:
-            there = await self._database.scan(lambda: vectors.ids(space_id, model))
-            matrix.keep(set(there))
+            matrix.keep(set(await self._database.scan(partial(vectors.ids, space_id, model))))
+        matrix.close_up()
         matrix.version, matrix.removed = state.version, state.removed
-
-    def _let_go(self) -> None:
-        size = sum(matrix.size for matrix in self._kept.values())
-        for key in list(self._kept):
-            if size <= self._budget:
-                break
-            if not self._kept[key].lock.locked():
-                size -= self._kept.pop(key).size
 
 
 def cosines(vectors_of: Sequence[tuple[str, bytes]], queries: Sequence[bytes], most: int) -> list[dict[str, float]]:
@@ -166,12 +189,7 @@ def numpy() -> Any:
     return np
 
 
-def _put_all(matrix: SpaceMatrix, page: Sequence[tuple[int, str, bytes]]) -> None:
-    for _, memory_id, vector in page:
-        matrix.put(memory_id, vector)
-
-
-def _best(ids: Sequence[str | None], scores: "Floats", most: int, left_out: int = 0) -> dict[str, float]:
+def _best(ids: Sequence[str], scores: "Floats", most: int, left_out: int = 0) -> dict[str, float]:
     """The best scores by their ids. Those that are equal to the last of them are there too, whatever their number."""
     np = numpy()
     scores = np.round(scores.astype(np.float64), _DIGITS)
@@ -182,4 +200,4 @@ def _best(ids: Sequence[str | None], scores: "Floats", most: int, left_out: int 
         chosen = np.flatnonzero(scores >= np.partition(scores, len(scores) - most)[len(scores) - most])
     else:
         chosen = np.flatnonzero(scores > -np.inf)
-    return {str(ids[at]): float(scores[at]) for at in chosen}
+    return dict(zip((ids[at] for at in chosen.tolist()), scores[chosen].tolist(), strict=True))

@@ -71,9 +71,9 @@ _SET = Statement(
 _DELETE = Statement(
     update(memories)
     .where(*_THIS, memories.c.deleted_at.is_(None))
-    .values(deleted_at=bindparam("now", type_=BigInteger))
-    .returning(*MEMORY_COLUMNS)
+    .values(deleted_at=bindparam("now", type_=BigInteger), version=bindparam("new_version", type_=BigInteger))
 )
+_SAYS_OTHER = Statement(update(memories).where(*_THIS).values(version=bindparam("new_version", type_=BigInteger)))
 _SAID = Statement(
     select(memories.c.memory_id)
     .where(
@@ -124,7 +124,7 @@ def apply(
             done.append(None)
         elif change.event == "ADD":
             is_new = keeps_doubles or not (yield from _is_said(space_id, scope, change.text or ""))
-            done.append((yield from _add(space_id, scope, change, at)) if is_new else None)
+            done.append((yield from _add(space_id, scope, change, version, at)) if is_new else None)
         else:
             known = yield from find(space_id, change.memory_id or "")
             if known is None or known.scope != scope or change.old_text not in (None, known.text):
@@ -210,7 +210,7 @@ def _is_said(space_id: str, scope: MemoryScope, said: str) -> Steps[bool]:
     return bool((yield _SAID, wanted))
 
 
-def _add(space_id: str, scope: MemoryScope, change: MemoryChange, at: int) -> Steps[Memory]:
+def _add(space_id: str, scope: MemoryScope, change: MemoryChange, version: int, at: int) -> Steps[Memory]:
     said_at = at if change.created_at is None else change.created_at
     made = Memory(
         ids.new_id(),
@@ -225,7 +225,7 @@ def _add(space_id: str, scope: MemoryScope, change: MemoryChange, at: int) -> St
         said_at,
         change.sources,
     )
-    yield _INSERT, [_row(made)]
+    yield _INSERT, [(*_row(made), version)]
     yield from memory_search.add(space_id, made.id, made.text)
     yield from _add_sources(made, change.sources)
     yield from memory_history.note(made, "ADD", None, made.text, made.attributed_to, change.sources, at)
@@ -254,9 +254,9 @@ def _update(known: Memory, change: MemoryChange, version: int, at: int) -> Steps
 
 
 def _delete(known: Memory, change: MemoryChange, version: int, at: int) -> Steps[Memory]:
-    yield _DELETE, {"at_space": known.space_id, "at_memory": known.id, "now": at}
+    yield _DELETE, {"at_space": known.space_id, "at_memory": known.id, "now": at, "new_version": version}
     yield from memory_search.remove(known.space_id, known.id)
-    yield from vectors.forget(known.space_id, known.id, version)
+    yield from vectors.forget(known.space_id, known.id)
     yield from memory_history.note(known, "DELETE", known.text, None, change.attributed_to, change.sources, at)
     return known
 
@@ -280,7 +280,8 @@ def _set(known: Memory, changed: Memory, version: int) -> Steps[None]:
         yield from memory_search.remove(changed.space_id, changed.id)
         yield from memory_search.add(changed.space_id, changed.id, changed.text)
         # What the old text meant must not be found under the new one.
-        yield from vectors.forget(changed.space_id, changed.id, version)
+        yield from vectors.forget(changed.space_id, changed.id)
+        yield _SAYS_OTHER, {"at_space": changed.space_id, "at_memory": changed.id, "new_version": version}
 
 
 def _add_sources(memory: Memory, sources: Sequence[MemorySource]) -> Steps[None]:

@@ -28,7 +28,6 @@ _MINE = Statement(select(spaces.c.space_id).where(SPACE))
 _EXPIRED = Statement(
     select(memories.c.memory_id).where(_IN_SPACE, memories.c.expiration_date < bindparam("today", type_=Text))
 )
-_COUNT_ALL = Statement(select(func.count()).select_from(memories).where(_IN_SPACE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +121,6 @@ def with_sources(space_id: str, found: Sequence[Memory]) -> Steps[list[Memory]]:
 def expired(space_id: str, today: str) -> Steps[set[str]]:
     """The ids of what expired before the day."""
     return {memory_id for (memory_id,) in (yield _EXPIRED, {"at_space": space_id, "today": today})}
-
-
-def count(space_id: str) -> Steps[int]:
-    """The memories of the space, expired ones included."""
-    ((total,),) = yield _COUNT_ALL, {"at_space": space_id}
-    return int(total)
 
 
 @dataclass(frozen=True, slots=True)

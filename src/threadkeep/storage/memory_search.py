@@ -4,11 +4,24 @@ Each engine is given words that it cannot split or fold any further, with the sp
 same, and the list of a word holds one space's memories only.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, column, delete, insert, literal_column, select, table, union_all
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    bindparam,
+    column,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    table,
+    union_all,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import BigInteger, NullType, Text
@@ -42,6 +55,7 @@ def _has_word(element: _HasWord, compiler: Any, **options: Any) -> str:
 
 _SIZES = (16, 8, 4, 2, 1)
 """Words that one statement looks up."""
+_SPACE = literal_column("' '", Text)
 _NAMES = ("space_id", "memory_id", "words")
 # A row of the full-text table is found by its number alone, and that is made of the memory's id.
 _numbered = table("memory_search", column("rowid", BigInteger), *(column(name, Text) for name in _NAMES))
@@ -79,14 +93,23 @@ def remove(space_id: str, memory_id: str) -> Steps[None]:
     yield _REMOVE, {"at_space": space_id, "at_memory": memory_id}
 
 
-def hits(space_id: str, wanted: Collection[str]) -> Steps[dict[str, list[str]]]:
-    """For each of the words, the ids of the memories of the space that have it."""
-    found: dict[str, list[str]] = {word: [] for word in wanted}
+def hits(space_id: str, wanted: Collection[str]) -> Steps[dict[str, str]]:
+    """For each of the words, the keys of the memories of the space that have it, with spaces between them.
+
+    One text for each word, since a common word is in most memories, and a row for each would take longer than all else.
+    """
+    found = dict.fromkeys(wanted, "")
     for some in chunks(list(found), _SIZES):
         spelled = {f"word_{number}": word for number, word in enumerate(_spell(space_id, some))}
-        for number, memory_id in (yield _hits(len(some)), {"at_space": space_id, **spelled}):
-            found[some[number]].append(memory_id)
+        for made in (_numbers, _ids):
+            for keys, number in (yield made(len(some)), {"at_space": space_id, **spelled}):
+                found[some[number]] = keys or ""
     return found
+
+
+def key_of(dialect: str) -> Callable[[str], str]:
+    """What `hits` of this engine calls a memory: its id, or the number of its row."""
+    return (lambda memory_id: str(search.index_number(memory_id))) if dialect == "sqlite" else str
 
 
 def is_taken(memory_id: str) -> Steps[bool]:
@@ -101,13 +124,25 @@ def _spell(space_id: str, plain: Iterable[str]) -> list[str]:
 
 
 @cache
-def _hits(size: int) -> Statement:
+def _ids(size: int) -> Statement:
     """The hits of so many words in one answer, each with the number of its word."""
+    hits = select(func.string_agg(memory_search.c.memory_id, _SPACE))
+    in_space = memory_search.c.space_id == bindparam("at_space")
+    return Statement(_of_words(size, hits.where(in_space), memory_search.c.words), only="postgresql")
+
+
+@cache
+def _numbers(size: int) -> Statement:
+    """As `_ids`. Only the numbers of the rows, which the index itself has; the words say which space they are of."""
+    hits = select(func.group_concat(_numbered.c.rowid, _SPACE))
+    return Statement(_of_words(size, hits, _numbered.c.words), only="sqlite")
+
+
+def _of_words(size: int, hits: Select[Any], kept: ColumnElement[str]) -> Select[Any] | CompoundSelect[Any]:
     each = [
-        select(literal_column(str(number), BigInteger).label("number"), memory_search.c.memory_id).where(
-            memory_search.c.space_id == bindparam("at_space"),
-            _HasWord(memory_search.c.words, bindparam(f"word_{number}", type_=Text)),
+        hits.where(_HasWord(kept, bindparam(f"word_{number}", type_=Text))).add_columns(
+            literal_column(str(number), BigInteger)
         )
         for number in range(size)
     ]
-    return Statement(union_all(*each) if size > 1 else each[0])
+    return union_all(*each) if size > 1 else each[0]

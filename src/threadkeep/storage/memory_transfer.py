@@ -22,7 +22,7 @@ Fields = dict[str, Any]
 
 _AT_SPACE = bindparam("at_space", type_=Text)
 _AT_MEMORY = bindparam("at_memory", type_=Text)
-_ROW = [column for column in memories.c if column.name not in ("space_id", "scope", "digest", "deleted_at")]
+_ROW = [column for column in memories.c if column.name not in ("space_id", "scope", "digest", "deleted_at", "version")]
 MEMORY = [*_ROW, Column("sources", Text, nullable=False), Column("history", Text, nullable=False)]
 """What a line of a file holds; the last two are JSON, a list for each row."""
 _ABOUT = bindparam("about", type_=Text)
@@ -73,7 +73,7 @@ def some(space_id: str, about: str | None, after: str, limit: int) -> Steps[list
 
 def put(space_id: str, fields: Fields, now: int) -> Steps[bool | str]:
     """Add a memory. Returns whether it was new, or what is in the way. Raises NotFound where the space is gone."""
-    yield from memory_versions.take(space_id)
+    version = yield from memory_versions.take(space_id)
     memory_id = fields["memory_id"]
     if (yield _THERE, {"at_space": space_id, "at_memory": memory_id}):
         return False
@@ -81,7 +81,8 @@ def put(space_id: str, fields: Fields, now: int) -> Steps[bool | str]:
         return "the id of the memory ends like that of another one here"
     said = text.decode(fields["text"])
     scope = MemoryScope(*(text.decode_optional(fields[name]) for name in SCOPE_FIELDS))
-    made = {"space_id": space_id, "scope": text.encode(scope.key), "digest": stored_memories.digest(said)}
+    digest = stored_memories.digest(said)
+    made = {"space_id": space_id, "scope": text.encode(scope.key), "digest": digest, "version": version}
     yield _INSERT, [tuple({**fields, **made}[column.name] for column in _INSERT.columns)]
     sources, history = json.loads(fields["sources"]), json.loads(fields["history"])
     if sources:

@@ -1,4 +1,4 @@
-"""The version of a space's memories: taken first by whoever changes them. Nothing here commits.
+"""The version of a space's memories: taken first by whoever changes them, and what has changed since. Nothing commits.
 
 So changes come one after the other, and their versions become visible in order: whoever holds memories of a space, in
 whatever process, sees by one number whether they have changed, and reads on from the version that it has.
@@ -11,9 +11,10 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.errors import NotFound
+from threadkeep.storage import text
 from threadkeep.storage.statement import Insert, Statement, Steps
+from threadkeep.storage.tables import memories, spaces
 from threadkeep.storage.tables import memory_versions as version_rows
-from threadkeep.storage.tables import spaces
 
 _AT_SPACE = bindparam("at_space", type_=Text)
 _HOLD_SPACE = Statement(
@@ -38,15 +39,29 @@ _TAKEN_AWAY = Statement(
     .where(version_rows.c.space_id == _AT_SPACE)
     .values(removed=bindparam("new_removed", type_=BigInteger))
 )
+_CHANGES = Statement(
+    select(memories.c.version, memories.c.memory_id, memories.c.text, memories.c.deleted_at).where(
+        memories.c.space_id == _AT_SPACE, memories.c.version > bindparam("after", type_=BigInteger)
+    )
+)
 _STATE = Statement(select(version_rows.c.version, version_rows.c.removed).where(version_rows.c.space_id == _AT_SPACE))
 
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """The version of a space's memories, and the one at which some were last taken away."""
+    """The version of a space's memories, and the one at which some were last removed for good."""
 
     version: int = 0
     removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A memory that changed in a version of its space; `text` is None where it went."""
+
+    version: int
+    memory_id: str
+    text: str | None
 
 
 def state(space_id: str) -> Steps[VersionState]:
@@ -63,11 +78,15 @@ def take(space_id: str) -> Steps[int]:
 
 
 def take_away(space_id: str) -> Steps[None]:
-    """Let memories go from a space that may be deleted."""
+    """Remove memories for good, from a space that may be deleted: who holds them has to look which are left."""
     ((version,),) = yield _NEXT_VERSION, {"space_id": space_id}
-    yield from note_removal(space_id, version)
-
-
-def note_removal(space_id: str, version: int) -> Steps[None]:
-    """Let those who hold memories of the space look which are still there."""
     yield _TAKEN_AWAY, {"at_space": space_id, "new_removed": version}
+
+
+def changes(space_id: str, after: int) -> Steps[list[Change]]:
+    """The memories that came, went or said something else in later versions than this one."""
+    rows = yield _CHANGES, {"at_space": space_id, "after": after}
+    return [
+        Change(version, memory_id, text.decode(said) if deleted_at is None else None)
+        for version, memory_id, said, deleted_at in rows
+    ]

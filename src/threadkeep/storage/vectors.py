@@ -97,10 +97,9 @@ def put(space_id: str, model: str, made: Sequence[tuple[str, str, bytes]]) -> St
     return kept
 
 
-def forget(space_id: str, memory_id: str, version: int) -> Steps[None]:
-    """Remove the vector of a memory that changes in this version of the space."""
+def forget(space_id: str, memory_id: str) -> Steps[None]:
+    """Remove the vector of a memory that goes, or says something else from now on."""
     yield _REMOVE, {"at_space": space_id, "at_memory": memory_id}
-    yield from memory_versions.note_removal(space_id, version)
 
 
 def read_on(space_id: str, model: str, after: Place, limit: int) -> Steps[list[tuple[int, str, bytes]]]:
