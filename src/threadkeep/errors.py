@@ -13,7 +13,10 @@
     │   ├── EventLookupConflict          the lookup key is taken in the space; carries the session and number
     │   ├── SessionVersionMismatch       the session has changed since it was read
     │   ├── StrategyClosed               the lifecycle strategy has run; names its type
-    │   └── RunActive                    the thread already has a run; carries its id
+    │   ├── RunActive                    the thread already has a run; carries its id
+    │   ├── InterruptsOpen               the thread waits for answers; carries the ids of its open interrupts
+    │   ├── InterruptAnswered            the interrupt has its answer; carries the id of the run that brought it
+    │   └── InterruptExpired             the interrupt can only be cancelled; carries its id
     ├── NotOffered                       a known call of a public client that is not served here
     ├── TooLarge                         the request is over the body limit
     ├── RateLimited                      too many requests; carries the seconds to wait
@@ -139,6 +142,33 @@ class RunActive(Conflict):
         super().__init__(f"Thread {thread_id!r} already has an active run: {run_id!r}")
         self.thread_id = thread_id
         self.run_id = run_id
+
+
+class InterruptsOpen(Conflict):
+    """The thread waits for answers to the interrupts of these ids, and the input of the run has none."""
+
+    def __init__(self, interrupt_ids: Sequence[str]) -> None:
+        names = ", ".join(dict.fromkeys(map(repr, interrupt_ids)))
+        super().__init__(f"The thread has open interrupts: {names}; answer all of them in resume, or cancel them")
+        self.interrupt_ids = [*interrupt_ids]
+
+
+class InterruptAnswered(Conflict):
+    """The interrupt was answered by the run `run_id`, or cancelled without one."""
+
+    def __init__(self, interrupt_id: str, status: str, run_id: str | None) -> None:
+        by = "without a run" if run_id is None else f"by the run {run_id!r}"
+        super().__init__(f"The interrupt {interrupt_id!r} was {status} {by}")
+        self.interrupt_id = interrupt_id
+        self.run_id = run_id
+
+
+class InterruptExpired(Conflict):
+    """The interrupt is too old to be answered."""
+
+    def __init__(self, interrupt_id: str, expired_at: str) -> None:
+        super().__init__(f"The interrupt {interrupt_id!r} expired at {expired_at}; it can only be cancelled")
+        self.interrupt_id = interrupt_id
 
 
 class NotOffered(ThreadkeepError):

@@ -9,8 +9,10 @@ from threadkeep.domain import limits
 from threadkeep.domain import run as states
 from threadkeep.domain.interrupt import InterruptDraft
 from threadkeep.domain.principal import Principal
+from threadkeep.domain.resume import Answers, Settled, has_failed
 from threadkeep.domain.run import Run, RunKey
 from threadkeep.errors import Conflict, LeaseLost, NotFound, RunActive
+from threadkeep.services.interrupts import settle_with
 from threadkeep.services.run_log import topic_of
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import interrupts as stored_interrupts
@@ -37,14 +39,18 @@ class Runs:
         lease_seconds: float,
         input: str | None = None,
         queue: bool = False,
+        answers: Answers | None = None,
+        seen: Sequence[Settled] = (),
     ) -> Run:
         """Make the run the active one of its session, or let it wait in line: see the status of what is returned.
 
         With `queue` it waits where another one is active or waits already; `promote` makes it the active one, and is
         to be tried at once, when the topic of the thread wakes, and now and then.
+        The interrupts of the thread get the ends that `answers` bring, or nothing begins; `seen` is the preview of that
+        by which the agent is told (`Interrupts.preview`).
         A run whose lease has run out is in the way until whoever takes it over has ended it and its records.
         Raises NotFound, RunActive (another one is active, or the id is that of one that has not ended), Conflict (the
-        id is that of one that has).
+        id is that of one that has), Invalid, InterruptAnswered, InterruptExpired, InterruptsOpen.
         """
         check_ids(space_id, session_id)
         now = clock.now()
@@ -69,7 +75,11 @@ class Runs:
         def operation() -> Steps[tuple[Run, bool]]:
             if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
                 raise no_session(session_id)
-            return (yield from runs.begin(run, queue=queue))
+            found, is_new = yield from runs.begin(run, queue=queue)
+            if is_new and answers is not None:
+                # Behind the row: of two runs with answers the one that waits for it sees what the other has done.
+                yield from settle_with(run, answers, seen)
+            return found, is_new
 
         found, is_new = await self._database.write(operation)
         if is_new:
@@ -114,6 +124,8 @@ class Runs:
     ) -> bool:
         """End the run, with the last events of its log and what it asks of people: all of it or nothing.
 
+        What it has answered itself is open again where it has failed or was lost: clients go by that too.
+
         The events have the indexes from `first` on, or without it those behind what the log has. The same call again,
         after Unavailable, does what is missing. Returns False where the owner does not hold the run any more: it is
         another's, or has ended otherwise. Raises Unavailable.
@@ -129,6 +141,8 @@ class Runs:
             start = (yield from run_events.length(run.key)) if first is None else first
             yield from run_events.put(run, start, events, now)
             yield from stored_interrupts.put(run.key, interrupts, now)
+            if has_failed(status, outcome):
+                yield from stored_interrupts.reopen(run)
             return True
 
         try:

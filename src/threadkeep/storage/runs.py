@@ -49,6 +49,9 @@ _IN_LINE = Statement(
     .order_by(runs.c.started_at, runs.c.run_id)
     .limit(bindparam("limit"))
 )
+_PARENTS = Statement(
+    select(runs.c.run_id, runs.c.parent_run_id).where(_OF_SESSION).order_by(runs.c.started_at, runs.c.run_id)
+)
 _HELD = and_(
     runs.c.space_id == bindparam("at_space"),
     runs.c.session_id == bindparam("at_session"),
@@ -168,6 +171,12 @@ def get(key: RunKey) -> Steps[Run | None]:
     at = {"space_id": key.space_id, "session_id": key.session_id, "run_id": text.encode(key.run_id)}
     rows = yield _GET, at
     return _run(rows[0]) if rows else None
+
+
+def parents(space_id: str, session_id: str) -> Steps[list[tuple[str, str | None]]]:
+    """The session's runs and what each names as its parent, in the order in which they began."""
+    rows = yield _PARENTS, {"space_id": space_id, "session_id": session_id}
+    return [(text.decode(run_id), text.decode_optional(parent)) for run_id, parent in rows]
 
 
 def in_line(space_id: str, session_id: str, limit: int) -> Steps[list[Run]]:

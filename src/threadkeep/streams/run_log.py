@@ -24,12 +24,16 @@ class LoggedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run has ended. `outcome` and `usage` are what its terminal event says, `error` is why it failed."""
+    """How a run has ended. `outcome` and `usage` are what its terminal event says, `error` is why it failed.
+
+    `interrupts` are the questions that it has ended with, each as it came.
+    """
 
     status: Literal["finished", "errored", "interrupted"]
     outcome: Any = None
     usage: Any = None
     error: str | None = None
+    interrupts: Sequence[Any] = ()
 
 
 class RunWriter(Protocol):

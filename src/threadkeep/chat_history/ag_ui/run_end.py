@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from threadkeep.chat_history.ag_ui.lenient import identifier_of, list_of, mapping_of, plain, text_of
 from threadkeep.chat_history.constants import MessageStatus
@@ -84,4 +84,5 @@ def ending_of(kind: str, fields: Fields) -> RunEnding:
     if kind != "RUN_FINISHED":
         return RunEnding("errored", outcome, usage, str(fields.get("message") or "The agent gave no reason"))
     was_cancelled = isinstance(outcome, Mapping) and outcome.get("type") == "cancelled"
-    return RunEnding("interrupted" if was_cancelled else "finished", outcome, usage)
+    status: Literal["interrupted", "finished"] = "interrupted" if was_cancelled else "finished"
+    return RunEnding(status, outcome, usage, interrupts=read_finish(fields).interrupts or ())
