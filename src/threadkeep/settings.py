@@ -28,6 +28,9 @@ class Settings:
     token: str | None = _setting(None, "A token of your own choice, made at the start where it is unknown.")
     agent: str | None = _setting(None, "The agent behind the gateway: MODULE:ATTRIBUTE.")
     upstream: str | None = _setting(None, "The URL of an AG-UI server to put behind the gateway.")
+    cors_origins: str | None = _setting(
+        None, "Origins whose pages may call this server, with commas between: https://app.example.com; or * for all."
+    )
     max_content: int = _setting(1_000_000, "Characters of an event's body.content at most.")
     max_request_bytes: int = _setting(16 * 1024 * 1024, "Bytes of one request at most.")
     rate_limit: int = _setting(0, "Requests per second and token that each process answers at most; 0 is no limit.")

@@ -25,6 +25,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("token")
 @setting("agent")
 @setting("upstream")
+@setting("cors_origins")
 @setting("max_content", type=click.IntRange(min=1))
 @setting("max_request_bytes", type=click.IntRange(min=1024))
 @setting("rate_limit", type=click.IntRange(min=0))

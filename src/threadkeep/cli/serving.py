@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from threadkeep import __version__
 from threadkeep.api.app import create_app
+from threadkeep.api.cors import allow_origins
 from threadkeep.services.container import Container
 from threadkeep.services.health import Health
 from threadkeep.settings import Settings
@@ -62,7 +63,7 @@ async def application(container: Container) -> AsyncIterator[ASGIApp]:
         compile_for(container.database.dialect)
         tune_interpreter()
         metrics.started(__version__)
-        yield app
+        yield allow_origins(app, settings.cors_origins)
 
 
 def say_no_before_stopping(health: Health, seconds: int) -> None:
