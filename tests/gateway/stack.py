@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of a stream as it came."""
+    """One frame of a stream as it came; `id` is empty where it had none."""
 
     id: str
     data: bytes
@@ -42,10 +42,11 @@ def read_frames(stream: bytes) -> list[Frame]:
     for block in blocks:
         if block == b": keepalive":
             continue
-        first, *lines = block.split(b"\n")
-        assert first.startswith(b"id: ")
+        lines = block.split(b"\n")
+        # What is of a prelude, or not in the log yet, has no id.
+        first = lines.pop(0)[4:] if lines[0].startswith(b"id: ") else b""
         assert all(line.startswith(b"data: ") for line in lines)
-        frames.append(Frame(first[4:].decode(), b"\n".join(line[6:] for line in lines)))
+        frames.append(Frame(first.decode(), b"\n".join(line[6:] for line in lines)))
     return frames
 
 
@@ -81,8 +82,8 @@ class Client:
         assert response.status_code == 200, response.text
         return response.json()
 
-    async def messages(self, thread: str = "t1") -> list[Json]:
-        items: list[Json] = (await self.get(f"/threads/{thread}/messages/"))["items"]
+    async def messages(self, thread: str = "t1", **params: Any) -> list[Json]:
+        items: list[Json] = (await self.get(f"/threads/{thread}/messages/", **params))["items"]
         return items
 
     async def runs(self, thread: str = "t1") -> list[Json]:

@@ -7,19 +7,35 @@ order in which it came; `Message.follows` says where a branch leaves the one bef
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from threadkeep.chat_history.constants import Role
-from threadkeep.chat_history.models import Message
 
 NOTHING = UUID(int=0)
 """What a message follows that begins the conversation anew."""
 
 
-class Branches:
+class Linked(Protocol):
+    """What must be known of a stored message to find its place; see the attributes of Message."""
+
+    @property
+    def message_uuid(self) -> UUID: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def run_id(self) -> str | None: ...
+    @property
+    def follows(self) -> UUID | None: ...
+
+
+L = TypeVar("L", bound=Linked)
+
+
+class Branches(Generic[L]):
     """The stored messages of a chat by their place, and what each of them comes after."""
 
-    def __init__(self, stored: Sequence[Message]) -> None:
+    def __init__(self, stored: Sequence[L]) -> None:
         self.stored = stored
         self._before: list[int] = []
         places = {message.message_uuid: place for place, message in enumerate(stored)}
@@ -46,6 +62,10 @@ class Branches:
     def newest(self) -> int:
         """The place of the message that was stored last; -1 where there is none."""
         return len(self.stored) - 1
+
+    def before(self, place: int) -> int:
+        """The place of the message that the one at `place` comes after; -1 where it is the first."""
+        return self._before[place]
 
     def leading_to(self, place: int) -> list[int]:
         """The places of the messages that lead to the one at `place`, itself included, oldest first."""
@@ -88,7 +108,7 @@ class Branches:
         return after
 
 
-def leading_to(stored: Sequence[Message], message_uuid: UUID | None = None) -> list[Message]:
+def leading_to(stored: Sequence[L], message_uuid: UUID | None = None) -> list[L]:
     """The messages of one branch, oldest first.
 
     Args:

@@ -188,6 +188,17 @@ class Events:
         found, _ = await self._back(principal, space_id, session_id, event_type, before, limit)
         return found
 
+    async def last_before(self, principal: Principal, space_id: str, session_id: str, at: int) -> int:
+        """The number of the last event that was appended before a time; 0 where there is none. Raises NotFound."""
+        check_ids(space_id, session_id)
+
+        def operation() -> Steps[int]:
+            if (yield from sessions.get(space_id, session_id, principal.user_id)) is None:
+                raise no_session(session_id)
+            return (yield from events.last_before(space_id, session_id, at))
+
+        return await self._database.scan(operation)
+
     async def patch(
         self, principal: Principal, space_id: str, session_id: str, changes: Sequence[EventChange]
     ) -> list[Event]:

@@ -157,6 +157,23 @@ def page_back(
     return (yield from _beside(space_id, session_id, user_id, event_type, edge, limit, backwards=True))
 
 
+_LAST_BEFORE = Statement(
+    select(events.c.seq)
+    .where(_LIVE, events.c.created_at < bindparam("at", type_=BigInteger))
+    .order_by(events.c.seq.desc())
+    .limit(1)
+)
+
+
+def last_before(space_id: str, session_id: str, at: int) -> Steps[int]:
+    """The number of the last event that was appended before a time; 0 where there is none.
+
+    Costs a step for each event since then.
+    """
+    rows = yield _LAST_BEFORE, {"space_id": space_id, "session_id": session_id, "at": at}
+    return rows[0][0] if rows else 0
+
+
 def _beside(
     space_id: str, session_id: str, user_id: str, event_type: str | None, edge: int, limit: int, *, backwards: bool
 ) -> Steps[tuple[list[Event], int] | None]:
