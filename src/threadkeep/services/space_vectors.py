@@ -45,8 +45,9 @@ class SpaceMatrix:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def begin(self) -> None:
-        """Begin anew, with nothing."""
+    def begin(self, room: int = 0) -> None:
+        """Begin anew, with nothing; `room` is for so many, so that the matrix need not be copied as it grows."""
+        self._room = room
         self.place = vectors.START
         self._rows: dict[str, int] = {}
         self._ids: list[str] = []
@@ -60,8 +61,8 @@ class SpaceMatrix:
         length = len(page[-1][2])
         if self._values is None or self._values.shape[1] * 4 != length:
             # Another length under the same name: the model is not what it was, and what is here is of no use.
-            self.begin()
-            self._values = np.empty((len(page), length // 4), dtype=np.float32)
+            self.begin(self._room)
+            self._values = np.empty((max(len(page), self._room), length // 4), dtype=np.float32)
         start = len(self._ids)
         alike = [row for row in page if len(row[2]) == length]
         for version, memory_id, _ in alike:
@@ -154,10 +155,10 @@ class SpaceVectors:
         state = await self._database.read(lambda: memory_versions.state(space_id))
         if state.version == matrix.version:
             return
-        if matrix.version > state.version:
-            # The space was removed, and has come back.
-            matrix.begin()
-        elif matrix.version:
+        # A version that is less than this one: the space was removed, and has come back.
+        if matrix.version == 0 or matrix.version > state.version:
+            matrix.begin(await self._database.read(partial(vectors.count, space_id)))
+        else:
             matrix.change(await self._database.scan(partial(memory_versions.changes, space_id, matrix.version)))
         # Versions become visible in order: whatever is older than this one is there to be read.
         while page := await self._database.scan(partial(vectors.read_on, space_id, model, matrix.place, _PAGE)):

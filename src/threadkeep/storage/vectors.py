@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, bindparam, delete, select, tuple_
+from sqlalchemy import and_, bindparam, delete, func, select, tuple_
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain.job import EMBEDDING
@@ -64,6 +64,7 @@ _READ_ON = Statement(
 _IDS = Statement(
     select(memory_vectors.c.memory_id).where(memory_vectors.c.space_id == _AT_SPACE, memory_vectors.c.model == _MODEL)
 )
+_COUNT = Statement(select(func.count()).select_from(memory_vectors).where(memory_vectors.c.space_id == _AT_SPACE))
 _OTHER_MODELS = Statement(
     select(memory_vectors.c.space_id).where(memory_vectors.c.model != _MODEL).distinct().limit(_LIMIT)
 )
@@ -106,6 +107,12 @@ def read_on(space_id: str, model: str, after: Place, limit: int) -> Steps[list[t
     """Vectors behind a place, in order: the version, the memory, the values."""
     values = {"at_space": space_id, "model": model, "after_version": after[0], "after_memory": after[1]}
     return [(row[0], row[1], bytes(row[2])) for row in (yield _READ_ON, {**values, "limit": limit})]
+
+
+def count(space_id: str) -> Steps[int]:
+    """The vectors of the space, of whatever model."""
+    ((total,),) = yield _COUNT, {"at_space": space_id}
+    return int(total)
 
 
 def ids(space_id: str, model: str) -> Steps[list[str]]:
