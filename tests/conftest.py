@@ -20,7 +20,7 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage.migrate import migrate
 from threadkeep.storage.tables import metadata
-from threadkeep.testing import postgres
+from threadkeep.testing import postgres, valkey
 from threadkeep.transport.in_process import InProcessTransport
 
 ENGINES = ("sqlite", "postgresql")
@@ -41,6 +41,20 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
     with postgres.new_database(postgres_url) as url:
         asyncio.run(migrate(url))
         yield url
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """A Valkey server: from the environment, else one started from a wheel."""
+    with valkey.running() as url:
+        yield url
+
+
+@pytest.fixture
+def valkey_process() -> Iterator[valkey.ValkeyProcess]:
+    """A Valkey server of the test's own, which may be killed."""
+    with valkey.process() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

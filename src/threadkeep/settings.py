@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 CLIENT_MESSAGES = ("any", "whole", "new", "strict")
+OPEN_INTERRUPTS = ("auto", "block", "cancel")
+RUN_POLICIES = (REJECT, SUPERSEDE, ENQUEUE) = ("reject", "supersede", "enqueue")
 
 
 def _setting(default: Any, help_text: str) -> Any:
@@ -25,6 +27,11 @@ class Settings:
         "sqlite:///threadkeep.db", "Where everything is kept: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME."
     )
     database_connections: int = _setting(10, "Connections to PostgreSQL at most, in this process.")
+    valkey: str | None = _setting(
+        None,
+        "The Valkey server that wakes readers in other processes at once, such as valkey://127.0.0.1:6379. "
+        "Needs threadkeep[valkey].",
+    )
     token: str | None = _setting(None, "A token of your own choice, made at the start where it is unknown.")
     agent: str | None = _setting(None, "The agent behind the gateway: MODULE:ATTRIBUTE.")
     upstream: str | None = _setting(None, "The URL of an AG-UI server to put behind the gateway.")
@@ -82,11 +89,22 @@ class Settings:
     run_bytes: int = _setting(
         32 * 1024 * 1024, "Bytes of a run that may wait for the store; what is beyond them is missing in its record."
     )
+    run_policy: str = _setting(
+        REJECT,
+        "What becomes of a run on a thread that is busy: reject (it is refused), supersede (the active one is "
+        "cancelled), enqueue (it waits in line).",
+    )
+    open_interrupts: str = _setting(
+        "auto",
+        "What an input that answers none of the open interrupts of its thread does: block (it is refused), cancel "
+        "(they are cancelled, and the agent is told), auto (block where the client speaks AG-UI 1.x, else cancel).",
+    )
     client_messages: str = _setting(
         "any",
         "How the messages that clients send are read: any (by what comes), whole (they send all that they show), new "
         "(they send only what is new), strict (only ids count, and only user messages may be new).",
     )
+    copilotkit_agent: str = _setting("default", "The name under which CopilotKit's frontends ask for the agent.")
     repair: bool = _setting(True, "Repair the history that the agent is given, so that model providers accept it.")
 
 

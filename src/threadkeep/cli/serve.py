@@ -11,7 +11,7 @@ from threadkeep.cli.observing import observed
 from threadkeep.cli.running import run, setting, with_container
 from threadkeep.cli.serving import first_token, serve_on
 from threadkeep.services.container import FINAL_EXTRACTIONS, Container
-from threadkeep.settings import CLIENT_MESSAGES, Settings
+from threadkeep.settings import CLIENT_MESSAGES, OPEN_INTERRUPTS, RUN_POLICIES, Settings
 from threadkeep.storage.database import engine_of
 from threadkeep.telemetry.lines import FORMATS
 from threadkeep.telemetry.logs import LEVELS
@@ -22,6 +22,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("port", type=click.IntRange(0, 65_535))
 @setting("database")
 @setting("database_connections", type=click.IntRange(min=1))
+@setting("valkey")
 @setting("token")
 @setting("agent")
 @setting("upstream")
@@ -42,7 +43,10 @@ from threadkeep.telemetry.logs import LEVELS
 @model_settings
 @setting("run_lease", type=click.IntRange(min=1))
 @setting("run_bytes", type=click.IntRange(min=1))
+@setting("run_policy", type=click.Choice(RUN_POLICIES))
+@setting("open_interrupts", type=click.Choice(OPEN_INTERRUPTS))
 @setting("client_messages", type=click.Choice(CLIENT_MESSAGES))
+@setting("copilotkit_agent")
 @setting("repair")
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""

@@ -4,9 +4,12 @@ Four verbs: `read` for look-ups, `scan` for what may take long, `write` for a tr
 `append` for the hot path, where many callers share one.
 """
 
+import hashlib
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from threadkeep.errors import MissingExtra, ThreadkeepError
 from threadkeep.storage.appends import Answer, Append
@@ -62,6 +65,16 @@ def check_database_url(url: str) -> None:
         sqlite_path(url)
     elif find_spec("asyncpg") is None:
         raise MissingExtra("postgres", "A PostgreSQL database")
+
+
+def identity_of(url: str) -> str:
+    """The same for all URLs that name one database in one way, whoever they let in. Raises BadDatabaseURL."""
+    if engine_of(url) == "sqlite":
+        named = str(Path(sqlite_path(url)).resolve())
+    else:
+        parts = urlsplit(url)
+        named = f"{parts.netloc.rpartition('@')[2].lower()}{parts.path}"
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 async def open_database(url: str, *, connections: int = 10) -> Database:

@@ -91,6 +91,9 @@ class LocalBus:
         """What is listened to."""
         return [*self._listeners]
 
+    def has_listener(self, topic: str) -> bool:
+        return topic in self._listeners
+
     def publish(self, topic: str) -> None:
         for news in self._listeners.get(topic, ()):
             news.tell()
