@@ -224,3 +224,25 @@ async def test_draining_waits_for_the_log_too() -> None:
     house.writer.gate.set()
     assert await house.manager.drain(20) == 0
     assert house.writer.ending == RunEnding("finished")
+
+
+async def test_a_run_is_over_when_its_readers_have_its_end() -> None:
+    gate = asyncio.Event()
+    house = House([started(), gate, *run_of()[1:]])
+    handle = await house.manager.run(wire_input(messages=HELLO))
+    over = asyncio.create_task(handle.over())
+    await read(handle, count=1)
+    assert not over.done()
+    gate.set()
+    await over
+    assert house.writer.ending == RunEnding("finished")
+
+
+async def test_a_run_that_is_abandoned_writes_nothing_more() -> None:
+    house = House([started(), asyncio.Event()])
+    house.writer.gate.clear()
+    handle = await house.manager.run(wire_input(messages=HELLO))
+    await house.writer.entered.wait()
+    await handle.abandon()
+    house.writer.gate.set()
+    assert (house.writer.events, house.writer.ending) == ([], None)

@@ -85,4 +85,4 @@ async def test_a_gateway_knows_what_one_new_message_means_if_it_is_told(
         await client.run()
         await client.run(run="r2", text="Hello there", user_id="u2")
         assert seen(agent) == lines
-        assert [message["content"] for message in await client.messages()] == ["hi", "Hello there"]
+        assert [message["content"] for message in await client.messages(all="true")] == ["hi", "Hello there"]

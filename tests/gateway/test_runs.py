@@ -155,13 +155,6 @@ async def test_a_second_run_on_a_busy_thread_is_refused_and_names_the_first(
     assert (await alice.run(run="r2"))[-1].type == "RUN_FINISHED"
 
 
-async def test_a_run_id_is_used_once(alice: Client) -> None:
-    await alice.run()
-    again = await alice.http.post("/agui/", json=run_body())
-    assert again.status_code == 409
-    assert len(await alice.messages()) == 2
-
-
 async def test_a_client_that_leaves_does_not_stop_the_run(alice: Client, agent: ScriptedAgent) -> None:
     gate = asyncio.Event()
     agent.events = [*HALF, gate, *say("x")[1:], FINISHED]
@@ -396,6 +389,7 @@ async def test_a_thread_of_somebody_else_is_not_there(gateway: Starlette, alice:
             ("DELETE", "/agui/threads/t1/", None),
             ("GET", "/agui/threads/t1/messages/", None),
             ("GET", "/agui/threads/t1/runs/", None),
+            ("GET", "/agui/threads/t1/runs/r1/events/", None),
             ("POST", "/agui/threads/t1/runs/r1/cancel/", None),
         ]
         for method, path, body in calls:
@@ -415,6 +409,7 @@ async def test_every_route_wants_a_token(alice: Client) -> None:
         ("DELETE", "/agui/threads/t1/"),
         ("GET", "/agui/threads/t1/messages/"),
         ("GET", "/agui/threads/t1/runs/"),
+        ("GET", "/agui/threads/t1/runs/r1/events/"),
         ("POST", "/agui/threads/t1/runs/r1/cancel/"),
     ]
     for method, path in calls:

@@ -104,6 +104,19 @@ class LoggedStream:
         while self.is_full and not self.closed:
             await self._news.wait()
 
+    async def over(self) -> None:
+        """Wait until readers have the terminal event, or find the end in the log."""
+        while not (self._is_over or self._is_let_go or self._is_lost):
+            await self._news.wait()
+
+    async def close(self) -> None:
+        """Write nothing more, whatever is missing in the log."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
+
     async def written(self) -> None:
         """Wait until the log has all that was released, or the run is lost."""
         if self._writing is not None:

@@ -114,6 +114,21 @@ class RunHandle:
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    async def over(self) -> None:
+        """Wait until the run's readers have its terminal event."""
+        if self._logged is not None:
+            await self._logged.over()
+        else:
+            async for _ in self.follow():
+                pass
+
+    async def abandon(self) -> None:
+        """Let the run go without an end, for a process that ends. What is not stored of it is lost to this process."""
+        self._abandon()
+        if self._logged is not None:
+            await self._logged.close()
+        await self.wait()
+
     def _begin(self, make_agent: Callable[[], AGUIAgent], ended: Callable[[], object]) -> None:
         self._task = asyncio.create_task(self._produce(make_agent), name=f"run {self.run_id}")
         self._task.add_done_callback(lambda _: ended())

@@ -74,7 +74,7 @@ def build_app(
             await runs.close()
 
     return build(
-        [*run_routes(endpoints, runs, threads, keepalive_seconds), *thread_routes(endpoints, threads)],
+        [*run_routes(endpoints, runs, keepalive_seconds), *thread_routes(endpoints, threads)],
         container,
         lifespan=lifespan,
         has_probes=has_probes,

@@ -60,6 +60,14 @@ class Endpoints:
             return json_response({"detail": str(error)}, error.status_code or 503)
 
 
+def page_offset(request: Request) -> int:
+    """How many items come before the page that the `cursor` of the query asks for. Raises Invalid."""
+    text = query_params(request).get("cursor", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Invalid(f"{text!r} is no cursor of this list", ["query", "cursor"])
+    return int(text)
+
+
 def page_limit(request: Request) -> int:
     """How many items the query asks for. Raises Invalid."""
     text = query_params(request).get("limit")

@@ -65,6 +65,11 @@ def parse_body(document: bytes) -> RunBody:
     return body
 
 
+def input_text(body: RunBody) -> str:
+    """The body as JSON again, each member in the text in which it came."""
+    return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in body.members.items()) + "}"
+
+
 def check_fields(fields: Mapping[str, Any]) -> None:
     """Raise Invalid where the input of a run lacks what the gateway needs of it."""
     place: Place = ()

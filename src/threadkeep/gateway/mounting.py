@@ -28,7 +28,7 @@ from threadkeep.gateway.app import build_app
 from threadkeep.gateway.paths import below_mount
 from threadkeep.gateway.upstream import Upstream, check_url
 from threadkeep.services.container import Container
-from threadkeep.settings import CLIENT_MESSAGES, Settings
+from threadkeep.settings import CLIENT_MESSAGES, OPEN_INTERRUPTS, RUN_POLICIES, Settings
 from threadkeep.storage.database import check_database_url
 from threadkeep.workers.runner import working
 
@@ -269,6 +269,10 @@ def _source_of(agent: object, upstream: str | None, headers: Mapping[str, str] |
 def _check_settings(settings: Settings) -> None:
     if settings.client_messages not in CLIENT_MESSAGES:
         raise Invalid(f"client_messages is one of {', '.join(CLIENT_MESSAGES)}, not {settings.client_messages!r}")
+    if settings.run_policy not in RUN_POLICIES:
+        raise Invalid(f"run_policy is one of {', '.join(RUN_POLICIES)}, not {settings.run_policy!r}")
+    if settings.open_interrupts not in OPEN_INTERRUPTS:
+        raise Invalid(f"open_interrupts is one of {', '.join(OPEN_INTERRUPTS)}, not {settings.open_interrupts!r}")
     for name in ("run_lease", "run_bytes", "max_content", "max_request_bytes", "database_connections"):
         value = getattr(settings, name)
         if not isinstance(value, int) or value < 1:

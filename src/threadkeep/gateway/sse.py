@@ -16,19 +16,23 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def frame(run_id: str, index: int, data: bytes) -> bytes:
+def frame(run_id: str, index: int | None, data: bytes) -> bytes:
     """One event for a client: `id: {runId}:{index}`, its data, an empty line; LF only.
 
     Data of several lines goes out as several `data:` lines, which a reader joins again.
+    An event without an index goes out without an id: nobody can resume after it, and no cursor moves.
     """
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
+    if index is None:
+        return b"data: %b\n\n" % data
     return b"id: %b\ndata: %b\n\n" % (format_cursor(run_id, index).encode(), data)
 
 
-async def frames(run_id: str, events: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
-    """The events as frames, numbered from 0, and a comment for each time that none came for `idle_seconds`."""
-    index = 0
+async def frames(
+    run_id: str, events: AsyncIterator[tuple[int | None, bytes]], idle_seconds: float
+) -> AsyncIterator[bytes]:
+    """The events as frames, and a comment for each time that none came for `idle_seconds`."""
     coming = asyncio.ensure_future(anext(events, None))
     try:
         while True:
@@ -38,8 +42,7 @@ async def frames(run_id: str, events: AsyncIterator[bytes], idle_seconds: float)
                 continue
             if (event := coming.result()) is None:
                 return
-            yield frame(run_id, index, event)
-            index += 1
+            yield frame(run_id, *event)
             coming = asyncio.ensure_future(anext(events, None))
     finally:
         coming.cancel()

@@ -1,5 +1,7 @@
 """The routes of threads: list, find, rename, delete, and read what is stored in one."""
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,6 +10,7 @@ from starlette.routing import Route
 from threadkeep.api.errors import json_response
 from threadkeep.api.json import parse
 from threadkeep.api.shell import path_part, query_params
+from threadkeep.errors import Invalid
 from threadkeep.gateway.endpoints import Endpoints, page_limit
 from threadkeep.gateway.histories import History
 from threadkeep.gateway.threads import Threads
@@ -18,6 +21,13 @@ class _Rename(msgspec.Struct):
 
 
 _RENAME = msgspec.json.Decoder(_Rename)
+
+
+def _is_true(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise Invalid(f"{text!r} is neither true nor false", ["query", name])
+    return text == "true"
 
 
 def thread_routes(endpoints: Endpoints, threads: Threads) -> list[Route]:
@@ -39,8 +49,16 @@ def thread_routes(endpoints: Endpoints, threads: Threads) -> list[Route]:
         return Response(status_code=204)
 
     async def messages(request: Request, history: History) -> Response:
-        limit, before = page_limit(request), query_params(request).get("before")
-        return json_response(await threads.messages(history, path_part(request, "thread_id"), limit, before))
+        limit, query = page_limit(request), query_params(request)
+        page = await threads.messages(
+            history,
+            path_part(request, "thread_id"),
+            limit,
+            query.get("before"),
+            run_id=query.get("run"),
+            of_all_branches=_is_true(query, "all"),
+        )
+        return json_response(page)
 
     async def runs(request: Request, history: History) -> Response:
         limit, cursor = page_limit(request), query_params(request).get("cursor")

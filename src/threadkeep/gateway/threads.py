@@ -1,19 +1,17 @@
 """What can be done with a user's threads: list, find, rename, delete, read messages and runs. No HTTP here."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
-from threadkeep.chat_history.attachment_events import ATTACHMENT_EVENT_TYPE, Pieces
-from threadkeep.chat_history.attachments import references_in
+from threadkeep.chat_history.constants import MEMORY_CHAT_MESSAGE_EVENT_TYPE
 from threadkeep.chat_history.models import Chat
 from threadkeep.contract.threads import MessagePage, RunPage, Thread, ThreadPage
 from threadkeep.domain import limits
-from threadkeep.domain.event import Event
 from threadkeep.domain.session import Session
-from threadkeep.errors import Conflict, Invalid, NotFound
-from threadkeep.gateway.answers import body_of, chat_uuid_of, message_answer, run_answer, thread_answer
+from threadkeep.errors import Invalid, NotFound
+from threadkeep.gateway.answers import chat_uuid_of, message_answer, run_answer, thread_answer
+from threadkeep.gateway.branch_pages import BranchPage, BranchPages
 from threadkeep.gateway.histories import History, find_session
-from threadkeep.gateway.runs import Runs
+from threadkeep.gateway.runs import Runs, no_thread
 from threadkeep.persistence.codec import encode_description
 from threadkeep.services.container import Container
 from threadkeep.services.sessions import RecentSession
@@ -22,9 +20,6 @@ NAME = 200
 """Characters of a thread's name."""
 _PREFIX = Chat.__description_prefix__
 _ALL = encode_description(_PREFIX)
-_MESSAGE = "message"
-# Each may be of 4 MiB.
-_ATTACHMENTS = 8
 
 
 class Threads:
@@ -33,6 +28,7 @@ class Threads:
     def __init__(self, container: Container, runs: Runs) -> None:
         self._container = container
         self._runs = runs
+        self._branches = BranchPages(container)
 
     async def page(self, history: History, limit: int, cursor: str | None) -> ThreadPage:
         """Threads by newest activity, in one query. Raises Invalid."""
@@ -60,49 +56,59 @@ class Threads:
     async def delete(self, history: History, thread_id: str) -> None:
         """Stop what runs in the thread, and delete it with all its messages. Raises NotFound."""
         session = await self._find(history, thread_id)
-        await self._runs.cancel_thread(history, thread_id)
+        await self._runs.cancel_session(history, session.id)
         await history.chats.delete_chat(_chat_uuid(history, session))
 
-    async def messages(self, history: History, thread_id: str, limit: int, before: str | None) -> MessagePage:
+    async def messages(
+        self,
+        history: History,
+        thread_id: str,
+        limit: int,
+        before: str | None,
+        *,
+        run_id: str | None = None,
+        of_all_branches: bool = False,
+    ) -> MessagePage:
         """The newest messages before a cursor, oldest first, in one query. Raises Invalid, NotFound.
 
-        Long values cost a query for each few of them; messages without any cost none.
+        They are those of one branch: the newest one, the one that ends with a run, or the one of the cursor; or those
+        of all branches, as they came. A step to another place of the thread costs two queries, long values one for
+        each few of them.
         """
+        limits.check_page(0, limit)
+        number = None if before is None else _number(before, "before")
         session = await self._find(history, thread_id)
+        if of_all_branches:
+            page = await self._page_of_all(history, session, limit, number)
+        elif number is not None:
+            page = await self._branches.before(history, session.id, number, limit=limit)
+        else:
+            last = None if run_id is None else await self._last_of(history, session, thread_id, run_id)
+            page = await self._branches.ending_with(history, session.id, last, limit=limit)
+        pieces = await self._branches.long_values(history, session.id, page.events)
+        return {
+            "items": [message_answer(event, pieces.value) for event in page.events],
+            "before": None if page.before is None else str(page.before),
+        }
+
+    async def _last_of(self, history: History, session: Session, thread_id: str, run_id: str) -> int:
+        try:
+            run = await self._container.runs.get(history.principal, history.space_id, session.id, run_id)
+        except NotFound:
+            raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}") from None
+        return await self._branches.last_of(history, run)
+
+    async def _page_of_all(self, history: History, session: Session, limit: int, before: int | None) -> BranchPage:
         events = await self._container.events.page_back(
             history.principal,
             history.space_id,
             session.id,
-            event_type=_MESSAGE,
-            before=None if before is None else _number(before, "before"),
+            event_type=MEMORY_CHAT_MESSAGE_EVENT_TYPE,
+            before=before,
             limit=limit,
         )
         has_more = len(events) == limit and events[0].sequence_id > 1
-        pieces = await self._attachments(history, session, events)
-        return {
-            "items": [message_answer(event, pieces.value) for event in events],
-            "before": str(events[0].sequence_id) if has_more else None,
-        }
-
-    async def _attachments(self, history: History, session: Session, events: Sequence[Event]) -> Pieces:
-        """The long values of messages, looked for among the newest ones first."""
-        pieces = Pieces({uuid for event in events for uuid in references_in(body_of(event))})
-        before: int | None = None
-        while not pieces.are_complete:
-            page = await self._container.events.page_back(
-                history.principal,
-                history.space_id,
-                session.id,
-                event_type=ATTACHMENT_EVENT_TYPE,
-                before=before,
-                limit=_ATTACHMENTS,
-            )
-            for event in page:
-                pieces.take_body(body_of(event))
-            if len(page) < _ATTACHMENTS:
-                break
-            before = page[0].sequence_id
-        return pieces
+        return BranchPage(events, events[0].sequence_id if has_more else None)
 
     async def runs(self, history: History, thread_id: str, limit: int, cursor: str | None) -> RunPage:
         """The thread's runs, newest first. Raises Invalid, NotFound."""
@@ -116,19 +122,10 @@ class Threads:
             "cursor": str(offset + limit) if len(found) == limit else None,
         }
 
-    async def cancel(self, history: History, thread_id: str, run_id: str) -> bool:
-        """Stop a run. Returns False where it has ended already. Raises NotFound, Conflict."""
-        found = await self._find_recent(history, thread_id)
-        if await self._runs.cancel(history, thread_id, run_id):
-            return True
-        if found.active_run_id == run_id and not self._runs.is_known(history, thread_id, run_id):
-            raise Conflict(f"The run {run_id!r} is carried out by another process; it has to be cancelled there")
-        return False
-
     async def _find(self, history: History, thread_id: str) -> Session:
         session = await find_session(self._container.sessions, history, thread_id)
         if session is None:
-            raise _no_thread(thread_id)
+            raise no_thread(thread_id)
         return session
 
     async def _find_recent(self, history: History, thread_id: str) -> RecentSession:
@@ -148,7 +145,7 @@ class Threads:
                 if found.session.description == description:
                     return found
             if page.next is None:
-                raise _no_thread(thread_id)
+                raise no_thread(thread_id)
             cursor = page.next
 
 
@@ -159,10 +156,6 @@ def _chat_uuid(history: History, session: Session) -> UUID:
         raise NotFound(f"The session {session.id!r} holds no thread of the gateway")
     history.registry.register(uuid, session.id)
     return uuid
-
-
-def _no_thread(thread_id: str) -> NotFound:
-    return NotFound(f"There is no thread {thread_id!r}")
 
 
 def _number(text: str, name: str) -> int:

@@ -1,0 +1,121 @@
+"""Runs that wait for the one before them on their thread. Their rows are the line; each waits in a task of its owner.
+
+A client that leaves leaves its run in line. A process that dies leaves its rows, which another adopts: they hold what
+the client sent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
+from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
+from threadkeep.chat_history.ag_ui.wire import event_json
+from threadkeep.domain import run as states
+from threadkeep.domain.run import Run, RunKey
+from threadkeep.errors import Unavailable
+from threadkeep.gateway.failures import FailureCode
+from threadkeep.services.container import Container
+from threadkeep.streams.bus import thread_topic
+
+LOOK_SECONDS = 1.0
+"""How long a run in line waits for a wake-up before it looks by itself."""
+
+_log = logging.getLogger("threadkeep.gateway")
+Start = Callable[[Run], Awaitable[object]]
+
+
+class _Waiting:
+    """A run in line. Under its lock it is promoted and begun, or ended: never one in the middle of the other."""
+
+    def __init__(self, row: Run, given: Any) -> None:
+        self.row = row
+        self.given = given
+        self.lock = asyncio.Lock()
+        self.has_left = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class WaitingLine:
+    """The queued runs of this process."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self._waiting: dict[RunKey, _Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, row: Run, given: Any, start: Start) -> None:
+        """Wait until the run is the first in line and nothing is active; then `start` it, as the active one."""
+        waiting = self._waiting[row.key] = _Waiting(row, given)
+        waiting.task = asyncio.create_task(self._wait(waiting, start), name=f"in line {row.run_id}")
+        waiting.task.add_done_callback(lambda _: self._waiting.pop(row.key, None))
+
+    async def turn(self, key: RunKey) -> None:
+        """Return when the run does not wait any more: it has begun, was cancelled, or is another process's now."""
+        waiting = self._waiting.get(key)
+        if waiting is not None and waiting.task is not None:
+            await asyncio.wait([waiting.task])
+
+    async def cancel(self, key: RunKey) -> bool:
+        """Take a run out of the line and end it as cancelled. Returns False where it does not wait any more."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return False
+        async with waiting.lock:
+            if waiting.has_left:
+                return False
+            events = [event_json(event) for event in as_events(cancelled(waiting.given, OpenBlocks()))]
+            waiting.has_left = await self._container.runs.finish(
+                waiting.row, status=states.INTERRUPTED, outcome={"type": "cancelled"}, events=events, first=0
+            )
+            await self._stop(waiting)
+        return waiting.has_left
+
+    async def close(self) -> None:
+        """Stop waiting. The rows stay in line."""
+        for waiting in [*self._waiting.values()]:
+            async with waiting.lock:
+                await self._stop(waiting)
+
+    async def _stop(self, waiting: _Waiting) -> None:
+        if waiting.task is not None:
+            waiting.task.cancel()
+            await asyncio.wait([waiting.task])
+
+    async def _wait(self, waiting: _Waiting, start: Start) -> None:
+        row = waiting.row
+        async with self._container.bus.listen(thread_topic(row.space_id, row.session_id)) as news:
+            while True:
+                async with waiting.lock:
+                    if waiting.has_left or await self._take_turn(waiting, start):
+                        return
+                await news.wait(LOOK_SECONDS)
+
+    async def _take_turn(self, waiting: _Waiting, start: Start) -> bool:
+        """Begin the run, if its turn has come. Returns whether it has left the line, in this way or another."""
+        row = waiting.row
+        try:
+            if not await self._container.runs.promote(row):
+                return not await self._is_in_line(row)
+        except Unavailable as error:
+            _log.warning("the line cannot be looked at run=%s: %s", row.run_id, error)
+            return False
+        waiting.has_left = True
+        active = replace(row, status=states.ACTIVE)
+        try:
+            await start(active)
+        except Exception as error:
+            _log.exception("a run that was in line could not begin run=%s", row.run_id)
+            terminal = failure(f"The run could not begin: {error}", FailureCode.RAISED)
+            await self._container.runs.finish(
+                active, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
+            )
+        return True
+
+    async def _is_in_line(self, row: Run) -> bool:
+        line = await self._container.runs.in_line(row.space_id, row.session_id)
+        return any((each.run_id, each.owner) == (row.run_id, row.owner) for each in line)
