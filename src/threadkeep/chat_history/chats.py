@@ -34,6 +34,11 @@ class ChatRepository:
         self._registry = registry or ChatSessionRegistry(space)
         self._chat_class = chat_cls
 
+    @property
+    def space(self) -> DRMemorySpace:
+        """Where the chats live."""
+        return self._space
+
     async def create_chat(self, chat_data: ChatCreate) -> Chat:
         """Create the chat of a user on a thread, or return the one that is there. Safe to call at the same time.
 

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -12,6 +14,7 @@ from threadkeep.transport.in_process import InProcessTransport
 try:
     from threadkeep.api.app import create_app
     from threadkeep.api.context import PRINCIPAL
+    from threadkeep.domain.principal import Principal
     from threadkeep.services.container import Container
     from threadkeep.settings import Settings
     from threadkeep.workers.runner import working
@@ -22,6 +25,17 @@ except ModuleNotFoundError as error:
 _ENDPOINT = "http://threadkeep.embedded/api/v2"
 _TOKEN = "embedded"
 _SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What is behind a client of this process: the services, and the user who owns what it stores."""
+
+    container: Container
+    principal: Principal
+
+
+_inside: WeakKeyDictionary[DRMemoryServiceClient, Inside] = WeakKeyDictionary()
 
 
 @asynccontextmanager
@@ -58,6 +72,15 @@ async def client(
             httpx.AsyncClient(transport=transport, trust_env=False, timeout=_SECONDS) as http_client,
             DRMemoryServiceClient(endpoint=_ENDPOINT, api_token=_TOKEN, http_client=http_client) as opened,
         ):
+            _inside[opened] = Inside(container, principal)
             yield opened
     finally:
         await container.close()
+
+
+def behind(client: DRMemoryServiceClient) -> Inside:
+    """The services behind a client that `client` has opened. Raises TypeError for one of another process."""
+    inside = _inside.get(client)
+    if inside is None:
+        raise TypeError("The client is on a service of another process; open one with threadkeep.embedded.client")
+    return inside
