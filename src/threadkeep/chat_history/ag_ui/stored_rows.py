@@ -180,8 +180,8 @@ class StoredRows:
         seen = self.seen(record)
         if seen is None:
             return _Stored()
-        values = _values_of(record)
-        return _Stored(self._first_uuid(record), {name: getattr(seen, name) for name in values if hasattr(seen, name)})
+        values = {name: _as_seen(value, getattr(seen, name, value)) for name, value in _values_of(record).items()}
+        return _Stored(self._first_uuid(record), values)
 
     def _first_uuid(self, record: Record) -> UUID | None:
         """The uuid that a record is created with; None where it has no first shape yet."""
@@ -293,6 +293,11 @@ def _changed(values: Mapping[str, Any], stored: _Stored) -> dict[str, Any]:
         # A text that was cut while it grew is stored whole when it has ended.
         changed |= {name: values[name] for name in _TEXTS if len(values.get(name) or "") > _LONG_TEXT}
     return changed
+
+
+def _as_seen(value: Any, seen: Any) -> Any:
+    """What is stored of a value. A create leaves out what is empty, and the store then has what stands for nothing."""
+    return value if value == "" and seen is None else seen
 
 
 def _lacking(created: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
