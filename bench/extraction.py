@@ -18,7 +18,7 @@ from threadkeep.services.token_counting import count_tokens
 from threadkeep.settings import Settings
 from threadkeep.workers.runner import model_runner_of
 
-LENGTHS = (20, 200, 2_000)
+LENGTHS = (10, 100, 1_000)
 _SAID = "I went to the market on day {number} and bought {number} apples, because I like to bake for my neighbours."
 _ANSWER = "That sounds like a good day. Shall I look for a recipe that needs so many apples, or do you have one?"
 

@@ -1,11 +1,13 @@
 """Chat models and embedders behind a real HTTP server that speaks OpenAI's wire."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 from threadkeep.errors import ModelFailed
@@ -118,6 +120,46 @@ async def test_silence_ends_with_the_time_that_a_request_may_take() -> None:
         await ask([Silence()], retries=0, timeout=0.2)
 
 
+class Scripted(httpx.AsyncBaseTransport):
+    """Answers that begin at once and go on when the test lets them; knows how many are open."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.open = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.open += 1
+        return httpx.Response(200, content=self._content())
+
+    async def _content(self) -> AsyncIterator[bytes]:
+        yield b"{"
+        await self.go_on.wait()
+        self.open -= 1
+        yield b"}"
+
+
+async def test_an_answer_that_begins_and_does_not_end_takes_no_longer_than_it_may() -> None:
+    endpoint = Endpoint("http://models", transport=Scripted(), timeout=0.01, retries=0)
+
+    async with asyncio.timeout(10):
+        with pytest.raises(ModelFailed, match=r"models gave no answer within 0.01 s"):
+            await endpoint.post("/chat/completions", {})
+    await endpoint.close()
+
+
+async def test_what_waits_for_its_turn_is_not_asked_yet() -> None:
+    transport = Scripted()
+    endpoint = Endpoint("http://models", transport=transport, at_once=2)
+    asked = [asyncio.create_task(endpoint.post("/chat/completions", {})) for _ in range(5)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+    assert transport.open == 2
+    transport.go_on.set()
+    assert await asyncio.gather(*asked) == [{}] * 5
+    await endpoint.close()
+
+
 async def test_passing_failures_are_asked_again_later_and_later() -> None:
     pauses = Pauses()
 
@@ -198,7 +240,6 @@ async def test_an_answer_without_end_is_cut_short(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_no_more_requests_are_open_at_once_than_may_be() -> None:
-    import asyncio
     import threading
 
     lock, together, most = threading.Lock(), 0, 0

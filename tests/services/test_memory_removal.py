@@ -92,18 +92,56 @@ async def test_memories_go_with_a_session_where_the_operator_wants_it(along: Con
     assert await here.texts() == ["by hand"]
 
 
-async def test_a_delete_of_what_is_not_there_deletes_no_memories(along: Container) -> None:
+@pytest.mark.parametrize("is_purged", [False, True])
+async def test_memories_go_also_with_what_was_deleted_before_the_operator_wanted_it(
+    container: Container, along: Container, is_purged: bool
+) -> None:
+    here = await place(container)
+    await here.remember("of one", 1)
+    await here.remember("of three", 3)
+    await container.events.delete(here.owner, here.space_id, here.session_id, 1)
+    if is_purged:
+        await container.database.write(lambda: purge.step(clock.now(), 0))
+
+    await along.events.delete(here.owner, here.space_id, here.session_id, 1)
+    assert await here.texts() == ["of three"]
+
+    await container.sessions.delete(here.owner, here.space_id, here.session_id)
+    if is_purged:
+        await container.database.write(lambda: purge.step(clock.now(), 0))
+
+    await along.sessions.delete(here.owner, here.space_id, here.session_id)
+    assert await here.texts() == []
+    with pytest.raises(NotFound):
+        await along.sessions.delete(here.owner, here.space_id, here.session_id)
+
+
+async def test_nothing_is_remembered_of_an_event_that_was_deleted_while_a_model_thought(container: Container) -> None:
+    here = await place(container)
+    await container.events.delete(here.owner, here.space_id, here.session_id, 1)
+    sources = (MemorySource(here.session_id, (1, 3)),)
+    change = MemoryChange("ADD", text="of one and three", sources=sources)
+
+    made = await container.database.write(lambda: memories.apply(here.space_id, BOB, [change], clock.now()))
+
+    assert made == [None]
+    assert await here.texts() == []
+
+
+async def test_a_delete_of_what_is_not_there_deletes_no_memories(container: Container, along: Container) -> None:
     here = await place(along)
     await here.remember("of one", 1)
+    await here.remember("of three", 3)
+    await container.events.delete(here.owner, here.space_id, here.session_id, 3)
     stranger = await along.tokens.local_principal("stranger")
 
-    for owner, number in ((stranger, 1), (here.owner, 99), (here.owner, 0)):
+    for owner, number in ((stranger, 1), (stranger, 3), (here.owner, 99), (here.owner, 0)):
         with pytest.raises(NotFound):
             await along.events.delete(owner, here.space_id, here.session_id, number)
     with pytest.raises(NotFound):
         await along.sessions.delete(stranger, here.space_id, here.session_id)
 
-    assert await here.texts() == ["of one"]
+    assert await here.texts() == ["of three", "of one"]
 
 
 async def test_who_is_erased_takes_along_what_is_remembered_of_them(container: Container) -> None:

@@ -18,7 +18,7 @@ from threadkeep.errors import (
 )
 from threadkeep.services.idempotency import Once, write
 from threadkeep.services.sessions import check_ids, no_session
-from threadkeep.storage import appends, events, memory_removal, sessions, text
+from threadkeep.storage import appends, events, memory_pages, memory_removal, sessions, text
 from threadkeep.storage.database import Database
 from threadkeep.storage.event_keys import Taken
 from threadkeep.storage.lookup_keys import Held
@@ -255,17 +255,23 @@ class Events:
         return await self.patch(principal, space_id, session_id, changes)
 
     async def delete(self, principal: Principal, space_id: str, session_id: str, sequence_id: int) -> None:
-        """Soft-delete an event; its number is never given out again, and its keys are free. Raises NotFound."""
+        """Soft-delete an event; its number is never given out again, and its keys are free.
+
+        Where memories go along, those of an event that is gone already go too, and then that is no error.
+        Raises NotFound.
+        """
         check_ids(space_id, session_id)
         if not 0 < sequence_id <= limits.INTEGER:
             raise _no_event(sequence_id)
         now = clock.now()
 
         def operation() -> Steps[None]:
-            if not (yield from events.delete(space_id, session_id, principal.user_id, sequence_id, now)):
+            found = yield from events.delete(space_id, session_id, principal.user_id, sequence_id, now)
+            gone: list[str] = []
+            if self._memories_too and (found or (yield from memory_pages.is_mine(space_id, principal.user_id))):
+                gone = yield from memory_removal.delete_along(space_id, session_id, sequence_id, now)
+            if not found and not gone:
                 raise _no_event(sequence_id)
-            if self._memories_too:
-                yield from memory_removal.delete_along(space_id, session_id, sequence_id, now)
 
         await self._database.write(operation)
 

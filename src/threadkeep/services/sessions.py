@@ -11,7 +11,7 @@ from threadkeep.services.idempotency import Once, write
 from threadkeep.services.spaces import check_id as check_space_id
 from threadkeep.services.spaces import no_space
 from threadkeep.storage import lifecycle as stored_lifecycle
-from threadkeep.storage import memory_removal, recent_sessions, session_pages, sessions
+from threadkeep.storage import memory_pages, memory_removal, recent_sessions, session_pages, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.recent_sessions import RecentSession
 from threadkeep.storage.session_pages import Filters
@@ -184,7 +184,11 @@ class Sessions:
         return found
 
     async def delete(self, principal: Principal, space_id: str, session_id: str) -> None:
-        """Soft-delete the session; its events are gone with it. Raises NotFound."""
+        """Soft-delete the session; its events are gone with it.
+
+        Where memories go along, those of a session that is gone already go too, and then that is no error.
+        Raises NotFound.
+        """
         check_ids(space_id, session_id)
         now = clock.now()
 
@@ -192,10 +196,11 @@ class Sessions:
             found = yield from sessions.delete(
                 space_id, session_id, principal.user_id, now, final_extraction=self._final_extraction
             )
-            if not found:
+            gone: list[str] = []
+            if self._memories_too and (found or (yield from memory_pages.is_mine(space_id, principal.user_id))):
+                gone = yield from memory_removal.delete_along(space_id, session_id, None, now)
+            if not found and not gone:
                 raise no_session(session_id)
-            if self._memories_too:
-                yield from memory_removal.delete_along(space_id, session_id, None, now)
 
         await self._database.write(operation)
 

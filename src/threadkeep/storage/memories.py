@@ -92,6 +92,7 @@ _HOLD_EVENT = Statement(
         events.c.space_id == _AT_SPACE,
         events.c.session_id == bindparam("at_session", type_=Text),
         events.c.seq == bindparam("at_number", type_=BigInteger),
+        events.c.deleted_at.is_(None),
     )
     .with_for_update(read=True)
 )
@@ -114,7 +115,7 @@ def apply(
 
     Returns for each change the memory as it is then, the deleted one as it was; None where there was nothing to do:
     the memory is gone, of another scope, or no longer says what the decision was made upon; the scope has one that
-    says the same (unless doubles are to be kept); or the events that the change came from were removed meanwhile.
+    says the same (unless doubles are to be kept); or an event that the change came from was deleted meanwhile.
     Raises NotFound where the space is gone.
     """
     version = yield from memory_versions.take(space_id)
