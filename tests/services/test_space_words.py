@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Mapping
+from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,11 +13,14 @@ from threadkeep.domain.memory import MemoryChange, MemoryEdit, MemoryScope
 from threadkeep.domain.space import SpaceDraft
 from threadkeep.domain.words import words
 from threadkeep.memory import ranking
+from threadkeep.services import memory_finding, space_words
 from threadkeep.services.container import Container
 from threadkeep.services.memories import Wish
 from threadkeep.services.space_words import WordRows
 from threadkeep.settings import Settings
+from threadkeep.storage import memory_removal
 from threadkeep.storage.memory_versions import Change
+from threadkeep.testing.embedder import WordEmbedder
 
 WORDS = ("tea", "likes", "green", "the", "harbour")
 # Many share the half by which their age is told.
@@ -96,6 +101,9 @@ async def test_both_engines_find_as_the_definition_says_whichever_process_change
             for gone in chance.sample(sorted(known), 2):
                 del known[gone]
                 await here.memories.delete(owner, space_id, gone)
+            erased = chance.choice(sorted(known))
+            del known[erased]
+            await here.database.write(partial(memory_removal.remove, space_id, [erased]))
             wanted = chance.sample(WORDS, 3)
             expected = [(each, score) for score, each in ordered(plain(known, wanted), 50)]
             for place in (container, other):
@@ -105,3 +113,51 @@ async def test_both_engines_find_as_the_definition_says_whichever_process_change
                 assert [(hit.memory.id, hit.keyword) for hit in found.hits] == expected
     finally:
         await other.close()
+
+
+async def test_a_space_that_has_come_back_is_read_anew(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_finding, "_FEW", 0)
+    opened = await Container.open(Settings(database=database), embedder=WordEmbedder())
+    try:
+        owner = await opened.tokens.local_principal("owner")
+        space_id = (await opened.spaces.create(owner, SpaceDraft())).id
+
+        async def add(text: str) -> None:
+            await opened.memories.add(owner, space_id, MemoryScope("alice"), [MemoryChange("ADD", text=text)])
+
+        await add("likes tea")
+        wish = Wish("likes tea", memory_filter.EVERYTHING, 10)
+        assert len((await opened.memories.search(owner, space_id, wish)).hits) == 1
+        # As after a space that had changed more often: what is kept of it tells nothing of this one.
+        finding = opened.memories._finding
+        for kept in (finding._words._kept.take(space_id), finding._vectors._kept.take((space_id, "words"))):
+            kept.version = kept.removed = 99
+        await add("likes tea too")
+
+        hits = (await opened.memories.search(owner, space_id, wish)).hits
+
+        assert [(hit.memory.text, hit.semantic is not None) for hit in hits] == [
+            ("likes tea too", True),
+            ("likes tea", True),
+        ]
+        assert all(hit.keyword == 1.0 for hit in hits)
+    finally:
+        await opened.close()
+
+
+async def test_texts_that_are_gone_are_forgotten_when_they_are_the_most(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space_words, "_WORN", 3)
+    owner = await container.tokens.local_principal("owner")
+    space_id = (await container.spaces.create(owner, SpaceDraft())).id
+    drafts = [MemoryChange("ADD", text="likes tea"), MemoryChange("ADD", text="likes milk")]
+    first, _ = await container.memories.add(owner, space_id, MemoryScope("alice"), drafts)
+    rows = []
+    for number in range(12):
+        await container.memories.edit(owner, space_id, first.id, MemoryEdit(text=f"likes tea {number}"))
+        found = await container.memories.search(owner, space_id, Wish("tea", memory_filter.EVERYTHING, 10))
+        assert [hit.memory.text for hit in found.hits] == [f"likes tea {number}"]
+        rows.append(len(container.memories._finding._words._kept.take(space_id)._ids))
+
+    assert rows == [2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6]

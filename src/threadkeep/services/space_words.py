@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BUDGET = 256 * 1024 * 1024
 """Bytes of all words that one process keeps."""
+_WORN = 1_000
+"""Rows of texts that are gone for which nothing is read anew yet."""
 _UNIT = ranking.WHOLE // 1_000_000
 """Scores count by millionths."""
 
@@ -90,7 +92,7 @@ class WordRows:
     @property
     def is_worn(self) -> bool:
         """Whether most of the rows are of texts that are gone."""
-        return len(self._dead) > 1_000 + len(self._rows)
+        return len(self._dead) > _WORN + len(self._rows)
 
     def weigh(
         self,
