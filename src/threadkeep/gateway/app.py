@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadkeep.api.shell import build
 from threadkeep.gateway.agents import AgentSource, load_agent
+from threadkeep.gateway.copilotkit.routes import PREFIX as COPILOTKIT_PREFIX
+from threadkeep.gateway.copilotkit.routes import copilotkit_routes
 from threadkeep.gateway.endpoints import PREFIX, Endpoints, Identify
 from threadkeep.gateway.histories import Histories
 from threadkeep.gateway.run_routes import run_routes
@@ -35,7 +37,8 @@ async def open_gateway(container: Container, api: ASGIApp) -> AsyncIterator[ASGI
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        app = gateway if path == PREFIX or path.startswith(f"{PREFIX}/") else api
+        is_ours = any(path == prefix or path.startswith(f"{prefix}/") for prefix in (PREFIX, COPILOTKIT_PREFIX))
+        app = gateway if is_ours else api
         await app(scope, receive, send)
 
     try:
@@ -57,13 +60,15 @@ def build_app(
 ) -> Starlette:
     """The gateway before `agent`, on services that are open and the Memory Service `api` on the same services.
 
-    Its lifespan has to run: it keeps the leases of runs, and stops them at the end. Its routes are below `prefix`;
-    `identify` says who asks, where it is not our tokens that do.
+    Its lifespan has to run: it keeps the leases of runs, and stops them at the end. Its routes are below `prefix`,
+    those of CopilotKit's runtime below their own; `identify` says who asks, where it is not our tokens that do.
     """
     histories = Histories(api)
     runs = Runs(container, histories, agent)
     threads = Threads(container, runs)
     endpoints = Endpoints(container, histories, prefix=prefix, identify=identify)
+    # Below a mount, and beside the gateway's own routes in a server.
+    copilotkit = Endpoints(container, histories, prefix=COPILOTKIT_PREFIX, identify=identify)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -74,7 +79,11 @@ def build_app(
             await runs.close()
 
     return build(
-        [*run_routes(endpoints, runs, keepalive_seconds), *thread_routes(endpoints, threads)],
+        [
+            *run_routes(endpoints, runs, keepalive_seconds),
+            *thread_routes(endpoints, threads),
+            *copilotkit_routes(copilotkit, container, agent, runs, threads, keepalive_seconds),
+        ],
         container,
         lifespan=lifespan,
         has_probes=has_probes,
