@@ -11,10 +11,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadkeep.api.shell import build
 from threadkeep.gateway.agents import AgentSource, load_agent
+from threadkeep.gateway.connect_routes import connect_routes
+from threadkeep.gateway.connecting import Connecting
 from threadkeep.gateway.copilotkit.routes import PREFIX as COPILOTKIT_PREFIX
 from threadkeep.gateway.copilotkit.routes import copilotkit_routes
 from threadkeep.gateway.endpoints import PREFIX, Endpoints, Identify
 from threadkeep.gateway.histories import Histories
+from threadkeep.gateway.interrupt_routes import interrupt_routes
 from threadkeep.gateway.run_routes import run_routes
 from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.thread_routes import thread_routes
@@ -82,6 +85,8 @@ def build_app(
         [
             *run_routes(endpoints, runs, keepalive_seconds),
             *thread_routes(endpoints, threads),
+            *interrupt_routes(endpoints, container),
+            *connect_routes(endpoints, Connecting(container, runs), keepalive_seconds),
             *copilotkit_routes(copilotkit, container, agent, runs, threads, keepalive_seconds),
         ],
         container,

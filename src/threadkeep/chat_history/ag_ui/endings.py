@@ -21,7 +21,11 @@ def failure(message: str, code: str = ErrorCodes.INTERNAL_ERROR) -> RunErrorEven
 def speaks_1_x(run_input: Any) -> bool:
     """Whether the client said that it speaks AG-UI 1.x. Those that say nothing are older."""
     # To releases before 1.0 the field is an extra one, under its wire name.
-    version = getattr(run_input, "protocol_version", None) or getattr(run_input, "protocolVersion", None)
+    return is_1_x(getattr(run_input, "protocol_version", None) or getattr(run_input, "protocolVersion", None))
+
+
+def is_1_x(version: Any) -> bool:
+    """Whether a protocol version, as a client sends it, is of the 1.x line."""
     return isinstance(version, str) and version.split(".")[0] == "1"
 
 
