@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
-
 from tests.gateway.stack import Client, Frame, Json, read_frames, run_body
 
 
@@ -49,7 +47,3 @@ async def until(stream: AsyncIterator[bytes], what: bytes) -> None:
     seen = b""
     while what not in seen:
         seen += await anext(stream)
-
-
-def refused(answer: httpx.Response) -> Any:
-    return answer.json()["detail"]
