@@ -14,9 +14,10 @@
     │   ├── SessionVersionMismatch       the session has changed since it was read
     │   ├── StrategyClosed               the lifecycle strategy has run; names its type
     │   ├── RunActive                    the thread already has a run; carries its id
-    │   ├── InterruptsOpen               the thread waits for answers; carries the ids of its open interrupts
-    │   ├── InterruptAnswered            the interrupt has its answer; carries the id of the run that brought it
-    │   └── InterruptExpired             the interrupt can only be cancelled; carries its id
+    │   └── InterruptConflict            the interrupts of the thread say otherwise
+    │       ├── InterruptsOpen           they wait for answers; carries their ids
+    │       ├── InterruptAnswered        one has its answer; carries the id of the run that brought it
+    │       └── InterruptExpired         one can only be cancelled; carries its id
     ├── NotOffered                       a known call of a public client that is not served here
     ├── TooLarge                         the request is over the body limit
     ├── RateLimited                      too many requests; carries the seconds to wait
@@ -144,7 +145,11 @@ class RunActive(Conflict):
         self.run_id = run_id
 
 
-class InterruptsOpen(Conflict):
+class InterruptConflict(Conflict):
+    """The interrupts of the thread say otherwise."""
+
+
+class InterruptsOpen(InterruptConflict):
     """The thread waits for answers to the interrupts of these ids, and the input of the run has none."""
 
     def __init__(self, interrupt_ids: Sequence[str]) -> None:
@@ -153,7 +158,7 @@ class InterruptsOpen(Conflict):
         self.interrupt_ids = [*interrupt_ids]
 
 
-class InterruptAnswered(Conflict):
+class InterruptAnswered(InterruptConflict):
     """The interrupt was answered by the run `run_id`, or cancelled without one."""
 
     def __init__(self, interrupt_id: str, status: str, run_id: str | None) -> None:
@@ -163,7 +168,7 @@ class InterruptAnswered(Conflict):
         self.run_id = run_id
 
 
-class InterruptExpired(Conflict):
+class InterruptExpired(InterruptConflict):
     """The interrupt is too old to be answered."""
 
     def __init__(self, interrupt_id: str, expired_at: str) -> None:

@@ -16,7 +16,7 @@ ANSWER = [
     {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "role": "assistant", "delta": "Yes"},
     {"type": "RUN_FINISHED", "threadId": "-", "runId": "-"},
 ]
-HERS = {"thread_id": "hers", "run_id": "r-hers"}
+HERS = {"thread_id": "hers", "run_id": "r-hers", "interrupt_id": "i-hers"}
 NOTHING = {"thread_id": "none", "run_id": "r-none"}
 
 

@@ -115,6 +115,23 @@ class ThreadRun(TypedDict):
     finishedAt: str | None
 
 
+class ThreadInterrupt(TypedDict):
+    """A question that a run has ended with: `open`, `resolved`, `cancelled` or `expired`.
+
+    `interrupt` is what the agent said. `expiresAt` is null where that says nothing, or nothing that can be read: it
+    never expires then. `endedBy` is the run that brought the answer to the agent.
+    """
+
+    interruptId: str
+    runId: str
+    state: str
+    expiresAt: str | None
+    createdAt: str
+    endedAt: str | None
+    endedBy: str | None
+    interrupt: Any
+
+
 class ThreadPage(TypedDict):
     """Threads by newest activity; `cursor` asks for the next page, null at the end."""
 
@@ -133,6 +150,13 @@ class RunPage(TypedDict):
     """Runs, newest first; `cursor` asks for the next page, null at the end."""
 
     items: list[ThreadRun]
+    cursor: str | None
+
+
+class InterruptPage(TypedDict):
+    """Interrupts, those that can be answered first; `cursor` asks for the next page, null at the end."""
+
+    items: list[ThreadInterrupt]
     cursor: str | None
 
 

@@ -8,7 +8,7 @@ from threadkeep.domain.interrupt import Interrupt
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.resume import Answers, Settled, lineage, settle
 from threadkeep.domain.run import Run
-from threadkeep.errors import Conflict, NotFound
+from threadkeep.errors import InterruptConflict, NotFound
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import interrupts, runs, sessions
 from threadkeep.storage.database import Database
@@ -74,7 +74,8 @@ class Interrupts:
 def settle_with(run: Run, answers: Answers, seen: Sequence[Settled]) -> Steps[None]:
     """Give the pending interrupts the ends that the run brings, in the transaction in which it begins.
 
-    `seen` is the preview by which its agent is told. Raises as `preview` does, and Conflict where that has changed.
+    `seen` is the preview by which its agent is told. Raises as `preview` does, and InterruptConflict where that has
+    changed.
     """
     settled = yield from _settled(run.space_id, run.session_id, answers, run.parent_run_id)
     if _told(settled) != _told(seen):
@@ -88,8 +89,8 @@ def _told(settled: Sequence[Settled]) -> set[tuple[str, str]]:
     return {(each.interrupt.run_id, each.interrupt.interrupt_id) for each in settled if each.is_told}
 
 
-def _changed() -> Conflict:
-    return Conflict("The interrupts of the thread have changed in this moment; try again")
+def _changed() -> InterruptConflict:
+    return InterruptConflict("The interrupts of the thread have changed in this moment; try again")
 
 
 def _settled(space_id: str, session_id: str, answers: Answers, parent_run_id: str | None) -> Steps[list[Settled]]:
