@@ -17,12 +17,13 @@ from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
-from threadkeep.errors import Conflict, Invalid, NotFound, RunActive, ThreadkeepError, Unavailable
+from threadkeep.errors import Conflict, InterruptConflict, Invalid, NotFound, RunActive, ThreadkeepError, Unavailable
 from threadkeep.gateway import cancels
 from threadkeep.gateway.agents import AgentSource
 from threadkeep.gateway.guard import GuardedAgent
 from threadkeep.gateway.histories import Histories, History, find_session
 from threadkeep.gateway.inputs import RunBody, input_text, parse_body
+from threadkeep.gateway.interrupts import reply_of
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import LocalRuns
 from threadkeep.gateway.waiting_line import WaitingLine
@@ -134,6 +135,16 @@ class Runs:
         """Make the run's row, and carry it out or let it wait. None where it is there already."""
         session_id = await self._session_of(history, body)
         policy = self._container.settings.run_policy
+        try:
+            reply = await reply_of(self._container, history, session_id, body)
+        except (Invalid, InterruptConflict):
+            if await self._is_known(history, session_id, body.run_id):
+                # It is the run that has answered them.
+                return None
+            raise
+        if reply.body is not body:
+            given, prepared = self._source.prepare(reply.body)
+            agent = GuardedAgent(prepared)
         for _ in range(_SUPERSEDED_AT_MOST):
             try:
                 row = await self._container.runs.begin(
@@ -146,12 +157,16 @@ class Runs:
                     lease_seconds=self._container.settings.run_lease,
                     input=input_text(body),
                     queue=policy == ENQUEUE,
+                    answers=reply.answers,
+                    seen=reply.seen,
                 )
                 break
             except RunActive as error:
                 if error.run_id == body.run_id:
                     return None
                 active = error.run_id
+            except InterruptConflict:
+                raise
             except Conflict:
                 return None
             if policy != SUPERSEDE:
@@ -161,6 +176,13 @@ class Runs:
             raise RunActive(body.thread_id, active)
         await self._take(row, history, given, agent)
         return row
+
+    async def _is_known(self, history: History, session_id: str, run_id: str) -> bool:
+        try:
+            await self._container.runs.get(history.principal, history.space_id, session_id, run_id)
+        except NotFound:
+            return False
+        return True
 
     async def _take(self, row: Run, history: History, given: Any, agent: GuardedAgent) -> None:
         async def start(active: Run) -> None:
