@@ -87,6 +87,31 @@ async def test_sessions_of_their_own_go_and_shared_ones_go_on_without_them(conta
     assert await container.erasure.erase("bob-7") == Erased()
 
 
+async def test_no_run_of_a_shared_session_keeps_what_they_said(container: Container) -> None:
+    principal, space = await a_space(container, "operator")
+    shared = await container.sessions.create(principal, space, SessionDraft(("ann", "bob-7")))
+    others = await container.sessions.create(principal, space, SessionDraft(("ann",)))
+    for session, said in ((shared, "what bob said"), (others, "what ann said")):
+        for run_id in ("ended", "active"):
+            run = await container.runs.begin(
+                *(principal, space, session.id),
+                run_id=run_id,
+                parent_run_id=None,
+                owner="o",
+                lease_seconds=60,
+                input=f'{{"messages":["{said}"]}}',
+            )
+            if run_id == "ended":
+                await container.runs.finish(run, status="finished", events=[f"snapshot of {said}".encode()], first=0)
+
+    assert await container.erasure.erase("bob-7") == Erased(shared=1)
+
+    held = await everything(container)
+    assert "what bob said" not in held
+    assert held.count("what ann said") == 3
+    assert [run.status for run in await container.runs.page(principal, space, shared.id)] == ["active", "finished"]
+
+
 async def test_the_spaces_and_tokens_of_a_user_go(container: Container) -> None:
     principal, space = await a_space(container, "bob")
     _, kept = await a_space(container, "ann")

@@ -8,23 +8,25 @@ from sqlalchemy import func, insert, literal_column, select, table
 
 from tests.passing_time import At, message, seconds_from_now, work_at
 from threadkeep import clock
+from threadkeep.domain.interrupt import InterruptDraft
 from threadkeep.domain.job import PURGE
 from threadkeep.domain.lifecycle import Strategy
 from threadkeep.domain.session import SessionDraft
 from threadkeep.domain.space import SpaceDraft
 from threadkeep.services.container import Container
 from threadkeep.services.purge import Purge
-from threadkeep.storage import purge
+from threadkeep.storage import interrupts, purge
 from threadkeep.storage.statement import Statement
 from threadkeep.storage.tables import idempotency_keys, metadata
 
 DAY = 86_400
 OF_SESSIONS = ("sessions", "events", "session_counters", "participants", "jobs", "runs")
+OF_RUNS = ("run_events", "interrupts")
 KEYS = 3
 """Lookup keys of the first event of a session, and of its last."""
 _COUNTS = {
     name: Statement(select(func.count()).select_from(metadata.tables[name]))
-    for name in (*OF_SESSIONS, "event_lookup_keys", "spaces", "idempotency_keys")
+    for name in (*OF_SESSIONS, *OF_RUNS, "event_lookup_keys", "spaces", "idempotency_keys")
 }
 _SEARCHED = Statement(select(func.count()).select_from(table("session_search")), only="sqlite")
 
@@ -50,7 +52,9 @@ async def make(container: Container, at: At, events: int) -> str:
         drafts[edge] = replace(message(), lookup_keys=tuple(f"{session} {edge} {n}" for n in range(KEYS)))
     for start in range(0, events, 200):
         await container.events.append(*at, session, drafts[start : start + 200])
-    await container.runs.begin(*at, session, run_id=session, parent_run_id=None, owner="o", lease_seconds=1)
+    run = await container.runs.begin(*at, session, run_id=session, parent_run_id=None, owner="o", lease_seconds=1)
+    await container.run_log.append(run, 0, [b"a"])
+    await container.database.write(lambda: interrupts.put(run.key, [InterruptDraft("i", "{}")], clock.now()))
     return session
 
 
@@ -79,7 +83,7 @@ async def test_a_deleted_session_stays_for_the_retention_and_then_goes_with_all_
     assert await counts(purging, "sessions", "events", "runs") == [2, 5, 2]
     await work_at(purging, seconds_from_now(30 * DAY + 1))
 
-    assert await counts(purging, *OF_SESSIONS, "event_lookup_keys") == [1, 2, 1, 2, 2, 1, 2 * KEYS]
+    assert await counts(purging, *OF_SESSIONS, *OF_RUNS, "event_lookup_keys") == [1, 2, 1, 2, 2, 1, 1, 1, 2 * KEYS]
     assert (await purging.events.page(*at, kept))[1] == 2
 
 
@@ -106,6 +110,7 @@ async def test_a_deleted_space_goes_with_all_in_it_in_steps_that_can_stop_anywhe
     assert left[0] == 46
     assert max(before - after for before, after in itertools.pairwise(left)) <= 7
     assert await counts(purging, *OF_SESSIONS, "event_lookup_keys", "spaces") == [1, 4, 1, 2, 2, 1, 2 * KEYS, 1]
+    assert await counts(purging, *OF_RUNS) == [1, 1]
     assert await searched(purging) in (0, 1)
 
 

@@ -10,6 +10,8 @@ ADDITION = "add_memories"
 """Finds the memories in messages that were handed in. It belongs to the request, whose id is in the session's place."""
 EMBEDDING = "embed_memories"
 """Gives the memories of a space their vectors. It belongs to the space, and to no session."""
+COMPACTION = "compact_runs"
+"""Rewrites the logs of a session's runs that have ended as few rows, deflated."""
 PURGE = "purge"
 """Removes for good what was deleted long ago. There is one, and it belongs to no session."""
 

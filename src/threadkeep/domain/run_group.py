@@ -27,20 +27,25 @@ def unpack(payload: bytes, count: int) -> list[bytes]:
     return events
 
 
-def deflate(payload: bytes) -> bytes:
-    return zlib.compress(payload, 6)
+def shortest(payload: bytes) -> tuple[int, bytes]:
+    """The form in which a packed group is shorter, and the group in it."""
+    deflated = zlib.compress(payload, 6)
+    return (DEFLATED, deflated) if len(deflated) < len(payload) else (PLAIN, payload)
 
 
-def read(payload: bytes, form: int, count: int) -> list[bytes]:
-    """The events of a group in either form. Raises ValueError where it is damaged."""
-    if form == PLAIN:
-        return unpack(payload, count)
-    if form != DEFLATED:
+def read(payload: bytes, form: int, count: int, size: int) -> list[bytes]:
+    """The events of a group in either form, of which `size` is the length as packed. Raises ValueError if damaged."""
+    if form == DEFLATED:
+        try:
+            # No more than it says it is: a few bytes can be made to fill the memory.
+            payload = zlib.decompressobj().decompress(payload, size + 1)
+        except zlib.error as error:
+            raise ValueError(f"a group of events cannot be inflated: {error}") from error
+    elif form != PLAIN:
         raise ValueError(f"a group of events has the form {form}; 0 and 1 are known")
-    try:
-        return unpack(zlib.decompress(payload), count)
-    except zlib.error as error:
-        raise ValueError(f"a group of events cannot be inflated: {error}") from error
+    if len(payload) != size:
+        raise ValueError(f"a group of events is not of {size} bytes")
+    return unpack(payload, count)
 
 
 def cut(events: Sequence[bytes], most_bytes: int) -> list[Sequence[bytes]]:

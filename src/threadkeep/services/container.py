@@ -8,6 +8,7 @@ from threadkeep.memory.endpoints import Endpoints
 from threadkeep.memory.ports import Embedder
 from threadkeep.services.additions import Additions
 from threadkeep.services.attempts import Models
+from threadkeep.services.compaction import Compaction
 from threadkeep.services.embedding import Embedding
 from threadkeep.services.erasure import Erasure
 from threadkeep.services.events import Events
@@ -59,6 +60,7 @@ class Container:
     jobs: Jobs
     lifecycle: Lifecycle
     purge: Purge
+    compaction: Compaction
     erasure: Erasure
     transfer: Transfer
     memories: Memories
@@ -117,6 +119,7 @@ class Container:
             jobs,
             Lifecycle(database, final_extraction=settings.final_extraction != "never"),
             Purge(database, after_days=settings.purge_after),
+            Compaction(database, jobs),
             Erasure(database),
             Transfer(database),
             memories,

@@ -16,10 +16,14 @@ from threadkeep.services.interrupts import settle_with
 from threadkeep.services.run_log import topic_of
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import interrupts as stored_interrupts
+from threadkeep.storage import run_compaction as compaction_queue
 from threadkeep.storage import run_events, runs, sessions
 from threadkeep.storage.database import Database
 from threadkeep.storage.statement import Steps
 from threadkeep.streams.bus import Bus, owner_topic, thread_topic
+
+COMPACT_AFTER = 60 * 1_000_000
+"""Microseconds after the end of a run until its log is compacted: its readers have left by then, mostly."""
 
 
 class Runs:
@@ -141,6 +145,7 @@ class Runs:
             start = (yield from run_events.length(run.key)) if first is None else first
             yield from run_events.put(run, start, events, now)
             yield from stored_interrupts.put(run.key, interrupts, now)
+            yield from compaction_queue.ask(run.space_id, run.session_id, now + COMPACT_AFTER, now)
             if has_failed(status, outcome):
                 yield from stored_interrupts.reopen(run)
             return True
@@ -176,10 +181,15 @@ class Runs:
         """The runs of the owner that somebody wants to end and that have not ended."""
         return await self._database.read(lambda: runs.cancels_wanted(owner))
 
-    async def renew(self, owner: str, lease_seconds: float) -> None:
-        """Prolong the leases of all runs that the owner carries out."""
+    async def renew(self, owner: str, lease_seconds: float) -> set[RunKey]:
+        """Prolong the leases of all runs that the owner has. Returns which they are."""
         until = clock.now() + round(lease_seconds * 1_000_000)
-        await self._database.write(lambda: runs.renew(owner, until))
+        return await self._database.write(lambda: runs.renew(owner, until))
+
+    async def owner_of(self, key: RunKey) -> str | None:
+        """Who has a run, or had it when it ended; None where there is no such run."""
+        found = await self._database.read(lambda: runs.get(key))
+        return None if found is None else found.owner
 
     async def expired(self, limit: int = 100) -> list[Run]:
         """Runs that have not ended and whose lease has run out, of all users, the longest gone first."""

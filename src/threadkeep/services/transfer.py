@@ -1,8 +1,8 @@
 """Moving spaces between databases, as lines of JSON.
 
 The first line names the format, the last one says that nothing is missing. Between them each space is followed by its
-sessions, and each session by its runs, its jobs and its events, with a line `end` that says that it is whole; behind
-the sessions come the memories of the space.
+sessions, and each session by its runs with their logs, its jobs and its events, with a line `end` that says that it is
+whole; behind the sessions come the memories of the space.
 """
 
 import itertools
@@ -15,12 +15,14 @@ from typing import Any
 from threadkeep import clock, ids
 from threadkeep.domain import lifecycle, limits
 from threadkeep.errors import Invalid, NotFound
+from threadkeep.services.run_transfer import RunIntake, run_lines
 from threadkeep.storage import lookup_keys, memory_transfer, text, transfer
 from threadkeep.storage.database import Database
 from threadkeep.storage.transfer import Fields
 
 FORMAT = {"format": "threadkeep", "version": 1}
-_NAMES = {"event": "deduplication_key", "run": "run_id", "job": "kind"}
+_NAMES = {"event": "deduplication_key", "job": "kind"}
+_OF_RUNS = ("run", "run_events", "interrupt")
 _STEP = 500
 """Events that are read or written at once."""
 _STEP_BYTES = 8 * 1024 * 1024
@@ -55,7 +57,7 @@ class _Session:
     line: int
     is_wanted: bool
     people: list[str]
-    runs: list[Fields] = field(default_factory=list)
+    runs: RunIntake = field(default_factory=RunIntake)
     jobs: list[Fields] = field(default_factory=list)
     events: list[Fields] = field(default_factory=list)
     named: set[tuple[str, str]] = field(default_factory=set)
@@ -132,7 +134,10 @@ class Transfer:
                 moved.spaces += 1
             elif kind == "session" and current is None and space_id is not None:
                 current = await self._begin(space_id, value, number)
-            elif kind in ("run", "job", "event") and current is not None and space_id is not None:
+            elif kind in _OF_RUNS and current is not None and space_id is not None:
+                _check(kind, value, number)
+                await self._take_run(space_id, current, kind, value, number)
+            elif kind in ("job", "event") and current is not None and space_id is not None:
                 _check(kind, value, number)
                 await self._take((space_id, owner), current, kind, value, number)
             elif kind == "memory" and current is None and space_id is not None:
@@ -159,8 +164,8 @@ class Transfer:
     async def _session(self, space_id: str, session: Fields) -> AsyncIterator[str]:
         session_id, last = session["session_id"], session["last_seq"]
         yield _line({"session": session})
-        for run in await self._database.scan(partial(transfer.runs_of, space_id, session_id)):
-            yield _line({"run": run})
+        async for kind, fields in run_lines(self._database, space_id, session_id):
+            yield _line({kind: fields})
         for job in await self._database.scan(partial(transfer.jobs_of, space_id, session_id)):
             yield _line({"job": job})
         after = count = 0
@@ -216,7 +221,7 @@ class Transfer:
         if kind == "job" and value["payload"] is not None:
             _json(value["payload"], dict, "payload", number)
         if kind != "event":
-            (current.runs if kind == "run" else current.jobs).append(value)
+            current.jobs.append(value)
             return
         if not current.last < value["seq"] <= current.fields["last_seq"]:
             raise _bad(number, f"the event {value['seq']} is out of order, or beyond the last number of its session")
@@ -234,18 +239,24 @@ class Transfer:
             if len(current.events) >= _STEP or current.bytes >= _STEP_BYTES:
                 await self._write_events(place, current, number)
 
+    async def _take_run(self, space_id: str, current: _Session, kind: str, value: Fields, number: int) -> None:
+        if problem := current.runs.take(kind, value):
+            raise _bad(number, problem)
+        if not current.is_wanted:
+            current.runs.forget_events()
+        elif current.runs.is_full:
+            await current.runs.write_events(self._database, space_id, current.fields["session_id"])
+
     async def _finish(self, place: tuple[str, str], current: _Session, value: Fields, number: int) -> None:
         _check("end", value, number)
         if value["session_id"] != current.fields["session_id"] or value["events"] != current.count:
             raise _bad(number, f"events are missing: there are {current.count} of the session of line {current.line}")
         if current.is_wanted:
             await self._write_events(place, current, number)
-            await self._database.write(
-                partial(
-                    transfer.finish_session,
-                    *(place[0], current.fields, current.people, current.count, current.runs, current.jobs),
-                )
-            )
+            runs = current.runs
+            await runs.write_events(self._database, place[0], current.fields["session_id"])
+            what = (current.fields, current.people, current.count, runs.runs, runs.interrupts, current.jobs)
+            await self._database.write(partial(transfer.finish_session, place[0], *what))
 
     async def _write_events(self, place: tuple[str, str], current: _Session, number: int) -> None:
         if current.events:

@@ -5,7 +5,7 @@ Each step begins anew at what is there, and what leads to the rest goes last, as
 
 import json
 
-from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Table, and_, bindparam, delete, func, null, select, tuple_, update
 from sqlalchemy.types import BigInteger, Text
 
 from threadkeep.domain import limits
@@ -16,7 +16,9 @@ from threadkeep.storage.tables import (
     event_lookup_keys,
     events,
     idempotency_keys,
+    interrupts,
     participants,
+    run_events,
     runs,
     session_counters,
     sessions,
@@ -70,7 +72,25 @@ _COUNT_DOWN = Statement(
         token_edits=session_counters.c.token_edits + 1,
     )
 )
-_REMOVE_RUNS = Statement(delete(runs).where(*_in_session(runs), runs.c.user_id == _PERSON))
+_THEIR_RUNS = select(runs.c.run_id).where(*_in_session(runs), runs.c.user_id == _PERSON)
+_REMOVE_RUNS = [
+    *(
+        Statement(delete(table).where(*_in_session(table), table.c.run_id.in_(_THEIR_RUNS)))
+        for table in (run_events, interrupts)
+    ),
+    Statement(delete(runs).where(*_in_session(runs), runs.c.user_id == _PERSON)),
+]
+# A client sends with each run what all have said, and an agent may send it back as a snapshot: the messages stay, and
+# what was said on the way to them goes.
+_FORGET_RUNS = [
+    Statement(update(runs).where(*_in_session(runs)).values(input=null())),
+    Statement(
+        delete(run_events).where(
+            *_in_session(run_events),
+            run_events.c.run_id.in_(select(runs.c.run_id).where(*_in_session(runs), runs.c.finished_at.is_not(None))),
+        )
+    ),
+]
 _LEAVE = Statement(
     delete(participants).where(
         participants.c.space_id == bindparam("at_space"),
@@ -139,7 +159,10 @@ def leave(space_id: str, session_id: str, person: str, others: tuple[str, ...], 
     yield from memory_removal.remove_along(space_id, session_id, [number for _, number in gone])
     if edge:
         return len(gone), False
-    yield _REMOVE_RUNS, {**at, "person": kept}
+    for statement in _REMOVE_RUNS:
+        yield statement, {**at, "person": kept}
+    for statement in _FORGET_RUNS:
+        yield statement, at
     yield _REMOVE_ANSWERS, {"at_space": space_id}
     yield _LEAVE, {**at, "person": kept}
     # Last: as long as the name stands there, the session is found again.

@@ -17,8 +17,10 @@ from threadkeep.storage.tables import (
     events,
     extractions,
     idempotency_keys,
+    interrupts,
     jobs,
     participants,
+    run_events,
     runs,
     session_counters,
     sessions,
@@ -87,7 +89,7 @@ def _batch(column: Column[Any], *beside: Column[Any]) -> tuple[Statement, list[S
 
 
 _REMOVE_EVENT = Statement(delete(events).where(*_of_session(events), events.c.seq == bindparam("seq")))
-_MANY = [_batch(events.c.seq, event_lookup_keys.c.seq), _batch(runs.c.run_id)]
+_MANY = [_batch(events.c.seq, event_lookup_keys.c.seq), _batch(runs.c.run_id, run_events.c.run_id, interrupts.c.run_id)]
 # The session itself last: while it is there, it is found again.
 _FEW = [
     Statement(delete(table).where(*_of_session(table)))

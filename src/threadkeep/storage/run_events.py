@@ -32,7 +32,7 @@ from threadkeep.streams.run_log import LoggedEvent
 
 ROW_BYTES = 64 * 1024
 """Bytes of events in a row while the run goes on; one that is larger has a row of its own."""
-_PAGE_ROWS = 64
+_PAGE_ROWS = 1_000
 
 Group = tuple[str, str, str, str, int, int, int, bytes, int]
 """A row and who wants it written: space, session, run, owner, first index, count, size, payload, time."""
@@ -95,7 +95,7 @@ _SIZES = (
     .subquery("sizes")
 )
 _PAGE = Statement(
-    select(run_events.c.first_index, run_events.c.count, run_events.c.form, run_events.c.payload)
+    select(run_events.c.first_index, run_events.c.count, run_events.c.form, run_events.c.size, run_events.c.payload)
     .join(_SIZES, run_events.c.first_index == _SIZES.c.first_index)
     .where(_OF_RUN, _SIZES.c.up_to - _SIZES.c.size < bindparam("most", type_=BigInteger))
     .order_by(run_events.c.first_index)
@@ -218,8 +218,8 @@ def page(key: RunKey, after: int, max_bytes: int) -> Steps[list[LoggedEvent]]:
 
 
 def _events(row: Row) -> list[LoggedEvent]:
-    first, count, form, payload = row
-    return [LoggedEvent(first + n, data) for n, data in enumerate(run_group.read(payload, form, count))]
+    first, count, form, size, payload = row
+    return [LoggedEvent(first + n, data) for n, data in enumerate(run_group.read(payload, form, count, size))]
 
 
 def lost(run: Run) -> LeaseLost:

@@ -15,8 +15,9 @@ from threadkeep.domain.job import EXTRACTION
 from threadkeep.domain.session import is_archived
 from threadkeep.storage import extractions as stored_extractions
 from threadkeep.storage import jobs as queue
-from threadkeep.storage import lookup_keys, search, text
+from threadkeep.storage import lookup_keys, run_transfer, search, text
 from threadkeep.storage.memory_transfer import MEMORY
+from threadkeep.storage.run_transfer import INTERRUPT, RUN_EVENTS
 from threadkeep.storage.statement import InsertMany, Statement, Steps, insert_unless_taken
 from threadkeep.storage.tables import (
     event_lookup_keys,
@@ -53,6 +54,8 @@ KINDS = {
     "session": SESSION,
     "event": EVENT,
     "run": RUN,
+    "run_events": RUN_EVENTS,
+    "interrupt": INTERRUPT,
     "job": JOB,
     "end": END,
     "memory": MEMORY,
@@ -221,6 +224,7 @@ def begin_session(space_id: str, fields: Fields) -> Steps[bool | str]:
         return f"the deduplication key {text.decode(key)!r} is that of the session {held[0][0]} here"
     for statement in _FORGET_EVENTS:
         yield statement, at
+    yield from run_transfer.forget(space_id, fields["session_id"])
     return True
 
 
@@ -249,6 +253,7 @@ def finish_session(
     people: Sequence[str],
     event_count: int,
     ended: Sequence[Fields],
+    asked: Sequence[Fields],
     waiting: Sequence[Fields],
 ) -> Steps[None]:
     """Bring the session itself, whose events are there: from now on it is seen."""
@@ -273,15 +278,16 @@ def finish_session(
     place = {"space_id": space_id, "session_id": session_id, "bucket": queue.bucket(session_id), "lease_until": 0}
     if ended:
         yield _INSERT_RUNS, [_ordered(_INSERT_RUNS, {**run, **place}) for run in ended]
+    yield from run_transfer.put_interrupts(space_id, session_id, asked)
     others = [job for job in waiting if job["kind"] != EXTRACTION]
     if others:
         yield _INSERT_JOBS, [_ordered(_INSERT_JOBS, {**job, **place}) for job in others]
     for job in waiting:
         if job["kind"] == EXTRACTION:
-            asked = job["payload"] or lifecycle.NOTHING_ASKED
+            wanted = job["payload"] or lifecycle.NOTHING_ASKED
             last, at = fields["last_seq"], job["created_at"]
-            deletes = lifecycle.asks_for_deletion(asked)
-            yield from stored_extractions.ask(space_id, session_id, asked, last, at, deletes=deletes)
+            deletes = lifecycle.asks_for_deletion(wanted)
+            yield from stored_extractions.ask(space_id, session_id, wanted, last, at, deletes=deletes)
 
 
 def wrong_with(kind: str, fields: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from threadkeep import clock
-from threadkeep.domain.job import ADDITION, EMBEDDING, EXTRACTION, LIFECYCLE, PURGE, Job
+from threadkeep.domain.job import ADDITION, COMPACTION, EMBEDDING, EXTRACTION, LIFECYCLE, PURGE, Job
 from threadkeep.errors import LeaseLost, ThreadkeepError, Unavailable
 from threadkeep.services.container import Container
 from threadkeep.services.jobs import Jobs
@@ -166,8 +166,12 @@ class Runner:
 
 
 def runner_of(container: Container, *, name: str | None = None) -> Runner:
-    """A worker for all kinds of job that there is a handler for. The purge comes after what sessions wait for."""
-    handlers: dict[str, Handler] = {LIFECYCLE: container.lifecycle.run, PURGE: container.purge.run}
+    """A worker for all kinds of job that there is a handler for. What sessions wait for comes before the rest."""
+    handlers: dict[str, Handler] = {
+        LIFECYCLE: container.lifecycle.run,
+        COMPACTION: container.compaction.run,
+        PURGE: container.purge.run,
+    }
     return Runner(container.jobs, handlers, name=name)
 
 
