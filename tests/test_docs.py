@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from ag_ui.core import (
+    RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
     TextMessageContentEvent,
@@ -147,6 +148,18 @@ async def test_the_mounted_gateway_of_the_docs_carries_runs_out_for_the_users_of
 
     assert refused.status_code == 401
     assert (read_frames(ran.content)[-1].type, thread["threadId"]) == ("RUN_FINISHED", "t1")
+
+
+async def test_the_durable_log_of_the_docs_keeps_a_run(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = execute(snippet("docs/chat-history.md", "runs in a durable log"))
+
+    await module["run_to_its_end"](
+        database, uuid4(), ScriptedAgent(EVENTS), RunAgentInput.model_validate(run_body("thread-1", "run-1"))
+    )
+
+    lines = capsys.readouterr().out.strip().split("\n")
+    assert [line.partition(" ")[0] for line in lines] == ["0", "1", "2", "3", "4"]
+    assert '"RUN_FINISHED"' in lines[-1]
 
 
 def test_the_documented_rules_for_inputs_are_those_of_the_storage_agent() -> None:
