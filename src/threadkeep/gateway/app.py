@@ -69,6 +69,7 @@ def build_app(
     histories = Histories(api)
     runs = Runs(container, histories, agent)
     threads = Threads(container, runs)
+    connecting = Connecting(container, runs)
     endpoints = Endpoints(container, histories, prefix=prefix, identify=identify)
     # Below a mount, and beside the gateway's own routes in a server.
     copilotkit = Endpoints(container, histories, prefix=COPILOTKIT_PREFIX, identify=identify)
@@ -86,8 +87,8 @@ def build_app(
             *run_routes(endpoints, runs, keepalive_seconds),
             *thread_routes(endpoints, threads),
             *interrupt_routes(endpoints, container),
-            *connect_routes(endpoints, Connecting(container, runs), keepalive_seconds),
-            *copilotkit_routes(copilotkit, container, agent, runs, threads, keepalive_seconds),
+            *connect_routes(endpoints, connecting, keepalive_seconds),
+            *copilotkit_routes(copilotkit, container, agent, runs, threads, connecting, keepalive_seconds),
         ],
         container,
         lifespan=lifespan,

@@ -28,7 +28,8 @@ ANSWER = [
 
 @pytest.fixture
 def agent() -> ScriptedAgent:
-    return ScriptedAgent(ANSWER)
+    # One with a name would sign what it says in the thread.
+    return ScriptedAgent(ANSWER, name="")
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ async def test_nothing_is_told_without_a_token(alice: Frontend) -> None:
     for method, path in (
         ("GET", "/info"),
         ("POST", "/agent/default/run"),
+        ("POST", "/agent/default/connect"),
         ("POST", "/agent/default/suggest"),
         ("POST", "/agent/default/stop/t1"),
         ("POST", ""),
@@ -71,7 +73,7 @@ async def test_a_run_streams_what_the_agent_says_and_is_kept(alice: Frontend) ->
 
 
 async def test_a_frontend_that_knows_another_agent_is_told_which_one_there_is(alice: Frontend) -> None:
-    for path in ("/agent/other/run", "/agent/other/suggest", "/agent/other/stop/t1"):
+    for path in ("/agent/other/run", "/agent/other/connect", "/agent/other/suggest", "/agent/other/stop/t1"):
         answer = await alice.ask("POST", path, 404, json=run_body())
         assert answer["detail"] == "There is no agent 'other'; the one here is 'default'"
 
@@ -139,6 +141,47 @@ async def test_the_run_of_another_user_is_not_stopped(
         )
         assert answer["stopped"] is False
         assert agent.open_runs == 1
+
+
+async def test_a_thread_that_has_said_nothing_opens_as_nothing(alice: Frontend) -> None:
+    assert await alice.stream("/agent/default/connect", run_body(messages=[])) == []
+    assert await alice.threads() == []
+
+
+@pytest.mark.parametrize("way", ["path", "envelope"])
+async def test_a_thread_opens_with_all_that_was_said(alice: Frontend, way: str) -> None:
+    await alice.run()
+    asked = run_body(run="x", messages=[])
+    if way == "envelope":
+        frames = await _bare(alice, "", {"method": "agent/connect", "params": {"agentId": "default"}, "body": asked})
+    else:
+        frames = await _bare(alice, "/agent/default/connect", asked)
+    assert frames == [
+        {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1"},
+        {
+            "type": "MESSAGES_SNAPSHOT",
+            "messages": [
+                {"id": "u1", "role": "user", "content": "hi"},
+                {"id": "m1", "role": "assistant", "content": "Yes"},
+            ],
+        },
+        {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1"},
+    ]
+
+
+async def test_a_thread_opens_while_it_streams_and_goes_on_to_its_end(alice: Frontend, agent: ScriptedAgent) -> None:
+    gate = asyncio.Event()
+    agent.events = [*HALF, gate, *ANSWER[3:]]
+    async with alice.running() as stream:
+        await until(stream, b"TEXT_MESSAGE_CONTENT")
+        asked = run_body(run="x", messages=[])
+        async with alice.http.stream("POST", "/copilotkit/agent/default/connect", json=asked) as opened:
+            events = opened.aiter_bytes()
+            await until(events, b"TEXT_MESSAGE_START")
+            gate.set()
+            rest = read_frames(b"".join([chunk async for chunk in events]))
+    assert [frame.type for frame in rest] == ["TEXT_MESSAGE_END", "RUN_FINISHED"]
+    assert [frame.id for frame in rest] == ["r1:3", "r1:4"]
 
 
 async def test_suggestions_are_made_by_the_agent_and_leave_nothing_behind(

@@ -15,9 +15,11 @@ from starlette.routing import Route
 from threadkeep.api.errors import json_response
 from threadkeep.api.json import parse
 from threadkeep.api.shell import path_part
+from threadkeep.chat_history.ag_ui.endings import is_1_x
 from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.errors import Invalid, NotFound
 from threadkeep.gateway.agents import AgentSource
+from threadkeep.gateway.connecting import Connecting
 from threadkeep.gateway.copilotkit.answers import not_stopped, runtime_info, stopped
 from threadkeep.gateway.copilotkit.run_started import with_input
 from threadkeep.gateway.endpoints import Endpoints
@@ -61,6 +63,7 @@ class Agent:
     source: AgentSource
     runs: Runs
     threads: Threads
+    connecting: Connecting
     keepalive_seconds: float
 
     async def run(self, history: History, document: bytes) -> Response:
@@ -68,6 +71,16 @@ class Agent:
         body = parse_body(document)
         stream = await self.runs.start(history, body)
         return self._answer(RunStream(stream.run_id, _with_input(stream.events, body)))
+
+    async def connect(self, history: History, document: bytes) -> Response:
+        """Open a thread: what was said, and the live tail of its run. One that has said nothing yet ends at once."""
+        body = parse_body(document)
+        try:
+            stream = await self.connecting.open(history, body.thread_id, speaks_1_x=is_1_x(body.protocol_version))
+        except NotFound:
+            # An empty snapshot would take away what its page already shows of a message that it is about to send.
+            stream = RunStream(body.run_id, _nothing())
+        return self._answer(stream)
 
     async def suggest(self, history: History, document: bytes) -> Response:
         """Run it for what a person could say next: nothing of it is stored, and it ends when its reader leaves."""
@@ -96,7 +109,7 @@ class Agent:
 
 def agent_routes(endpoints: Endpoints, agent: Agent) -> list[Route]:
     """The routes below the prefix of `endpoints`."""
-    acts: dict[str, Act] = {"run": agent.run, "suggest": agent.suggest}
+    acts: dict[str, Act] = {"run": agent.run, "connect": agent.connect, "suggest": agent.suggest}
 
     async def info(request: Request, history: History) -> Response:
         return json_response(runtime_info(agent.id))
@@ -139,6 +152,11 @@ async def _with_input(
 ) -> AsyncIterator[tuple[int | None, bytes]]:
     async for index, event in events:
         yield index, with_input(event, body)
+
+
+async def _nothing() -> AsyncIterator[tuple[int | None, bytes]]:
+    return
+    yield
 
 
 async def _unstored(agent: GuardedAgent, given: Any) -> AsyncIterator[tuple[int | None, bytes]]:

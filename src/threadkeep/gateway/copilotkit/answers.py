@@ -1,9 +1,9 @@
 """What CopilotKit's clients are told of the agent, of threads and of messages: our shapes in, theirs out. Pure."""
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from threadkeep.chat_history.constants import Role
-from threadkeep.contract.threads import Thread, ThreadMessage, ThreadToolCall
+from threadkeep.contract.threads import Thread
 from threadkeep.domain.principal import Principal
 
 RUNTIME_VERSION = "1.75.0"
@@ -32,11 +32,11 @@ class InspectedCall(TypedDict):
 
 
 class InspectedMessage(TypedDict):
-    """A message as their inspector shows it."""
+    """A message as their inspector shows it; `content` is AG-UI's, whatever that is of the role."""
 
     id: str
     role: str
-    content: NotRequired[str]
+    content: NotRequired[Any]
     toolCalls: NotRequired[list[InspectedCall]]
     toolCallId: NotRequired[str]
     activityType: NotRequired[str]
@@ -79,32 +79,21 @@ def thread_record(thread: Thread, principal: Principal, agent_id: str, *, archiv
     }
 
 
-def inspected(message: ThreadMessage) -> list[InspectedMessage]:
-    """A stored message as the messages that a client has of it: what was thought, what was said, what calls gave."""
-    thoughts: list[InspectedMessage] = [
-        {"id": step["aguiId"] or step["uuid"], "role": Role.REASONING.value, "content": step["content"]}
-        for step in message["reasonings"]
-    ]
-    said: InspectedMessage = {"id": message["aguiId"] or message["messageUuid"], "role": message["role"]}
-    if message["content"] or not message["toolCalls"]:
-        said["content"] = message["content"]
-    if message["toolCalls"]:
-        said["toolCalls"] = [
-            {"id": _call_id(call), "name": call["name"], "args": call["arguments"]} for call in message["toolCalls"]
-        ]
+def inspected(message: Mapping[str, Any]) -> InspectedMessage:
+    """An AG-UI message in the shape of their inspector."""
+    shown: InspectedMessage = {"id": message["id"], "role": message["role"]}
+    if "content" in message:
+        shown["content"] = message["content"]
     if "activityType" in message:
-        said["activityType"] = message["activityType"]
-    results: list[InspectedMessage] = [
-        {
-            "id": call["toolCallId"],
-            "role": Role.TOOL.value,
-            "content": call["content"],
-            "toolCallId": _call_id(call),
-        }
-        for call in message["toolCalls"]
-        if call["toolCallId"] is not None
-    ]
-    return [*thoughts, said, *results]
+        shown["activityType"] = message["activityType"]
+    if "toolCalls" in message:
+        shown["toolCalls"] = [
+            {"id": call["id"], "name": call["function"]["name"], "args": call["function"]["arguments"]}
+            for call in message["toolCalls"]
+        ]
+    if "toolCallId" in message:
+        shown["toolCallId"] = message["toolCallId"]
+    return shown
 
 
 def stopped() -> Stopped:
@@ -116,7 +105,3 @@ def not_stopped(thread_id: str, run_id: str | None) -> Stopped:
     """The answer where there was nothing to stop."""
     why = f"No active run for thread {thread_id!r}." if run_id is None else f"Run {run_id!r} is not the active run."
     return {"stopped": False, "message": why}
-
-
-def _call_id(call: ThreadToolCall) -> str:
-    return call["aguiId"] or call["uuid"]

@@ -3,16 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from threadkeep.contract.threads import ThreadMessage
-from threadkeep.domain import limits
-from threadkeep.errors import NotFound
-from threadkeep.gateway.answers import chat_uuid_of
+from threadkeep.chat_history.attachments import put_back_in
+from threadkeep.gateway.answers import body_of, chat_uuid_of
+from threadkeep.gateway.branch_pages import BranchPages
 from threadkeep.gateway.histories import History, find_session
-from threadkeep.gateway.threads import Threads
+from threadkeep.gateway.shown_messages import shown_messages
 from threadkeep.services.container import Container
 
 MESSAGES = 1_000
-"""The newest messages of a thread that are shown; older ones are read by pages from the gateway's own routes."""
+"""Stored messages that are shown at most; older ones are read by pages from the gateway's own routes."""
 RUNS = 100
 """The newest runs whose events are shown."""
 _READ_BYTES = 1024 * 1024
@@ -21,24 +20,18 @@ _READ_BYTES = 1024 * 1024
 class Inspection:
     """Looks into the threads of whoever asks."""
 
-    def __init__(self, container: Container, threads: Threads) -> None:
+    def __init__(self, container: Container) -> None:
         self._container = container
-        self._threads = threads
+        self._branches = BranchPages(container)
 
-    async def messages(self, history: History, thread_id: str) -> list[ThreadMessage]:
-        """The thread's newest messages, oldest first; of a thread that does not exist, none."""
-        newest_first: list[list[ThreadMessage]] = []
-        before: str | None = None
-        try:
-            while len(newest_first) * limits.PAGE < MESSAGES:
-                page = await self._threads.messages(history, thread_id, limits.PAGE, before)
-                newest_first.append(page["items"])
-                before = page["before"]
-                if before is None:
-                    break
-        except NotFound:
+    async def messages(self, history: History, thread_id: str) -> list[dict[str, Any]]:
+        """The newest messages of the thread's newest branch, as AG-UI messages, oldest first."""
+        session = await find_session(self._container.sessions, history, thread_id)
+        if session is None:
             return []
-        return [message for items in reversed(newest_first) for message in items]
+        page = await self._branches.ending_with(history, session.id, limit=MESSAGES)
+        pieces = await self._branches.long_values(history, session.id, page.events)
+        return shown_messages([put_back_in(body_of(event), pieces.value) for event in page.events])
 
     async def state(self, history: History, thread_id: str) -> Any:
         """The thread's last state; None where there is none."""

@@ -68,7 +68,7 @@ def thread_routes(
 
     async def messages(request: Request, history: History) -> Response:
         stored = await inspection.messages(history, path_part(request, "thread_id"))
-        return json_response({"messages": [shown for message in stored for shown in inspected(message)]})
+        return json_response({"messages": [inspected(message) for message in stored]})
 
     async def state(request: Request, history: History) -> Response:
         return json_response({"state": await inspection.state(history, path_part(request, "thread_id"))})
