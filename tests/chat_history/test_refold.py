@@ -123,9 +123,12 @@ async def test_a_run_that_was_killed_after_any_event_ends_as_if_it_had_never_bee
         so_far, again = Memory(), Memory()
         await so_far.refold(run_input, events[:count])
         await again.play_until_killed(run_input, events, count)
-        await again.refold(run_input, events[:count])
-        assert again.rows() == so_far.rows(), count
-        # As if it had been the process of this attempt that died before it could say so.
+        left = copy.deepcopy(again.messages.messages)
+        for _ in range(2):
+            # The second time as if the process that did it first had died before it could say so.
+            await again.refold(run_input, events[:count])
+            assert again.rows() == so_far.rows(), count
+        again.messages.messages = left
         await again.refold(run_input, events)
         assert again.rows() == whole.rows(), count
 

@@ -64,7 +64,7 @@ class LoggedStream:
         self._waiting_bytes = 0
         self._logged = 0
         self._terminal: tuple[bytes, RunEnding] | None = None
-        self._is_released = self._is_late = self._is_let_go = self._is_over = self._is_lost = False
+        self._is_released = self._is_late = self._is_let_go = self._is_over = self._is_lost = self._is_shut = False
         self._deadline: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._news = Bell()
@@ -111,6 +111,7 @@ class LoggedStream:
 
     async def close(self) -> None:
         """Write nothing more, whatever is missing in the log."""
+        self._is_shut = True
         if self._deadline is not None:
             self._deadline.cancel()
         if self._writing is not None:
@@ -153,7 +154,7 @@ class LoggedStream:
 
     def _write_on(self) -> None:
         is_idle = self._writing is None or self._writing.done()
-        if is_idle and not (self._is_lost or self._is_over):
+        if is_idle and not (self._is_lost or self._is_over or self._is_shut):
             self._writing = asyncio.create_task(self._write(), name=f"log {self._name}")
 
     async def _write(self) -> None:
@@ -169,7 +170,7 @@ class LoggedStream:
                     return
         except LeaseLost:
             logger.warning("run %r: somebody else has it now, this process stops writing it", self._name)
-            self._lose()
+            self.lose()
 
     def _group(self) -> list[bytes]:
         size = 0
@@ -254,7 +255,10 @@ class LoggedStream:
         self._is_let_go = True
         self._news.ring()
 
-    def _lose(self) -> None:
+    def lose(self) -> None:
+        """Somebody else has the run: nothing more is written, and readers find in the log how it ends."""
+        if self._is_lost or self._is_over:
+            return
         self._is_lost = True
         self._waiting.clear()
         self._waiting_bytes = 0

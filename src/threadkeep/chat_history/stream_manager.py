@@ -122,6 +122,11 @@ class RunHandle:
             async for _ in self.follow():
                 pass
 
+    def lose(self) -> None:
+        """Somebody else has the run: stop its agent. Its readers get from the log how it ends."""
+        if self._logged is not None:
+            self._logged.lose()
+
     async def abandon(self) -> None:
         """Let the run go without an end, for a process that ends. What is not stored of it is lost to this process."""
         self._abandon()

@@ -4,89 +4,110 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from threadkeep.chat_history.ag_ui.endings import failure
-from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.domain import run as states
-from threadkeep.domain.principal import Principal
-from threadkeep.domain.run import Run
+from threadkeep.domain.lease import LeaseTimes
+from threadkeep.domain.run import Run, RunKey
 from threadkeep.errors import NotFound, Unavailable
-from threadkeep.gateway.failures import FailureCode
-from threadkeep.gateway.histories import Histories
-from threadkeep.gateway.recovery import WHY, close_records
+from threadkeep.gateway.local_runs import LocalRuns
 from threadkeep.services.container import Container
 
-_FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
+_AT_ONCE = 8
+"""Lost runs that are ended at once: each is read and folded whole."""
 
 _log = logging.getLogger("threadkeep.gateway")
+Take = Callable[[Run], Awaitable[object]]
 
 
 class Leases:
-    """The leases of `owner`, which is this process. Queued runs that nobody has any more go to `adopt`."""
+    """The leases of `owner`, which is this process and carries `local` out.
 
-    def __init__(
-        self, container: Container, histories: Histories, owner: str, adopt: Callable[[Run], Awaitable[object]]
-    ) -> None:
+    Of the runs that nobody has any more, those that wait in line go to `adopt`, and the others are ended by `end`.
+    """
+
+    def __init__(self, container: Container, owner: str, local: LocalRuns, *, adopt: Take, end: Take) -> None:
         self._container = container
-        self._histories = histories
         self._owner = owner
+        self._local = local
         self._adopt = adopt
-        self._seconds = container.settings.run_lease
+        self._end = end
+        self._times = LeaseTimes.within(container.settings.run_lease)
+        self._ending: dict[RunKey, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    @property
+    def held_seconds(self) -> float:
+        """How long a run is held that begins now."""
+        return self._times.held
 
     async def keep(self, is_needed: Callable[[], bool]) -> None:
         """Renew the leases while there is something to hold, and look for runs that nobody has. Never returns."""
         while True:
-            await asyncio.sleep(self._seconds / 3)
+            await asyncio.sleep(self._times.look)
             try:
-                if is_needed():
-                    await self._container.runs.renew(self._owner, self._seconds)
+                if self._ending or is_needed():
+                    await self._renew()
                 await self.recover()
             except Exception:
-                _log.exception("leases could not be kept; next attempt in %.1f s", self._seconds / 3)
-
-    async def let_go(self) -> None:
-        """This process ends: what it still has may be taken over at once."""
-        await self._container.runs.renew(self._owner, 0)
+                _log.exception("leases could not be kept; next attempt in %.1f s", self._times.look)
 
     async def recover(self) -> None:
-        """End the runs whose owner has let the lease run out; those that wait in line go on waiting here."""
+        """Take over the runs whose owner has let the lease run out, and have them ended behind this call."""
         for found in await self._container.runs.expired():
             # A process that was asleep finds its own leases run out; its runs go on all the same.
             is_ours = found.owner == self._owner
-            if is_ours or not await self._container.runs.take_over(found, self._owner, self._seconds):
+            if is_ours or not await self._container.runs.take_over(found, self._owner, self._times.held):
                 continue
             row = replace(found, owner=self._owner)
             if row.status == states.QUEUED:
                 await self._adopt(row)
             else:
-                await self._end(row)
+                task = asyncio.create_task(self._end_one(row), name=f"end lost run {row.run_id}")
+                self._ending[row.key] = task
+                task.add_done_callback(partial(self._forget, row.key))
 
-    async def _end(self, row: Run) -> None:
+    async def ended(self, space_id: str | None = None, session_id: str | None = None) -> None:
+        """Wait until the lost runs of a session, or all of them, are ended; not longer than their lease."""
+        place = (space_id, session_id)
+        tasks = [
+            task for key, task in self._ending.items() if space_id is None or (key.space_id, key.session_id) == place
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._times.held)
+
+    async def close(self) -> None:
+        """Leave what is not ended yet to others, at once: this process holds nothing any more."""
+        tasks = [*self._ending.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         try:
-            await self._close_records(row)
-        except Exception:
-            _log.exception("records of a lost run could not be closed run=%s", row.run_id)
-        if row.cancel_wanted_at is None:
-            result: dict[str, Any] = {"status": states.INTERRUPTED, "error": WHY}
-        else:
-            result = {"status": states.INTERRUPTED, "outcome": {"type": "cancelled"}}
-        terminal = event_json(failure(WHY, FailureCode.STOPPED))
-        delay = _FIRST_RETRY
-        while True:
+            await self._container.runs.renew(self._owner, 0)
+        except Unavailable as error:
+            _log.warning("leases are left to run out: %s", error)
+
+    async def _renew(self) -> None:
+        keys = self._local.keys()
+        renewed = await self._container.runs.renew(self._owner, self._times.held)
+        for key in keys:
+            if key not in renewed and (handle := self._local.get(key)) is not None and await self._is_lost(key):
+                _log.warning("another process has run=%s, which is stopped here", key.run_id)
+                handle.lose()
+
+    async def _is_lost(self, key: RunKey) -> bool:
+        """Whether a run that this process carries out is another's: one that has just ended by itself is not."""
+        return await self._container.runs.owner_of(key) != self._owner
+
+    def _forget(self, key: RunKey, _: asyncio.Task[None]) -> None:
+        del self._ending[key]
+
+    async def _end_one(self, row: Run) -> None:
+        async with self._slots:
             try:
-                if not await self._container.runs.finish(row, **result, events=[terminal]):
-                    _log.warning("another process has ended run=%s", row.run_id)
-                return
-            except Unavailable as error:
-                _log.warning("run cannot be finished yet run=%s: %s", row.run_id, error)
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_RETRY)
-
-    async def _close_records(self, row: Run) -> None:
-        principal = Principal(row.user_id, row.tenant_id)
-        try:
-            session = await self._container.sessions.get(principal, row.space_id, row.session_id)
-        except NotFound:
-            return
-        await close_records(await self._histories.of(principal), session)
+                await self._end(row)
+            except NotFound:
+                _log.warning("a lost run is not there any more run=%s", row.run_id)
+            except Exception:
+                _log.exception("a lost run could not be ended run=%s", row.run_id)

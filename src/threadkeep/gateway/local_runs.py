@@ -12,6 +12,7 @@ from threadkeep.gateway.histories import History, in_the_name_of
 from threadkeep.gateway.inputs import INPUT_RULES
 from threadkeep.services.container import Container
 from threadkeep.services.run_writer import RunWriter
+from threadkeep.settings import Settings
 from threadkeep.streams.run_log import RunWriter as Writer
 
 STOP_SECONDS = 10.0
@@ -19,6 +20,20 @@ STOP_SECONDS = 10.0
 _SHUT_DOWN = "The server was stopped"
 
 _log = logging.getLogger("threadkeep.gateway")
+
+
+def storing(agent: GuardedAgent, history: History, settings: Settings) -> AGUIStorageAgent:
+    """The agent with its history kept, as the gateway keeps it."""
+    return AGUIStorageAgent(
+        agent.name,
+        history.user_uuid,
+        history.chats,
+        history.messages,
+        agent,
+        max_pending_bytes=settings.run_bytes,
+        repair=repair_messages if settings.repair else None,
+        input_rules=INPUT_RULES[settings.client_messages],
+    )
 
 
 class LocalRuns:
@@ -36,6 +51,13 @@ class LocalRuns:
         """Which runs they are."""
         return [*self._handles]
 
+    def key_of(self, space_id: str, thread_id: str, run_id: str) -> RunKey | None:
+        """The key of a run of this process, found without asking the store."""
+        for key, handle in self._handles.items():
+            if (key.space_id, handle.thread_id, key.run_id) == (space_id, thread_id, run_id):
+                return key
+        return None
+
     def get(self, key: RunKey) -> RunHandle | None:
         """The run, if this process carries it out."""
         return self._handles.get(key)
@@ -45,18 +67,7 @@ class LocalRuns:
         settings = self._container.settings
         writer = RunWriter(self._container.runs, self._container.run_log, row)
         manager = StreamPersistenceManager(
-            lambda: AGUIStorageAgent(
-                agent.name,
-                history.user_uuid,
-                history.chats,
-                history.messages,
-                agent,
-                max_pending_bytes=settings.run_bytes,
-                repair=repair_messages if settings.repair else None,
-                input_rules=INPUT_RULES[settings.client_messages],
-            ),
-            _Begun(writer),
-            max_waiting_bytes=settings.run_bytes,
+            lambda: storing(agent, history, settings), _Begun(writer), max_waiting_bytes=settings.run_bytes
         )
         with in_the_name_of(row):
             handle = await manager.run(given)

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from threadkeep.chat_history import ChatCreate
@@ -26,6 +27,7 @@ from threadkeep.gateway.inputs import RunBody, input_text, parse_body
 from threadkeep.gateway.interrupts import reply_of
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import LocalRuns
+from threadkeep.gateway.recovery import end_lost_run
 from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -65,13 +67,20 @@ class Runs:
         self._owner = new_id()
         self._local = LocalRuns(container)
         self._line = WaitingLine(container)
-        self._leases = Leases(container, histories, self._owner, self._adopt)
+        self._leases = Leases(
+            container,
+            self._owner,
+            self._local,
+            adopt=self._adopt,
+            end=partial(end_lost_run, container, histories, source),
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watches: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         """End what earlier processes have left behind, and go on watching for more."""
         await self._leases.recover()
+        await self._leases.ended()
         self._watches = [
             asyncio.create_task(self._leases.keep(self._has_runs), name="keep the leases of runs"),
             asyncio.create_task(
@@ -87,11 +96,9 @@ class Runs:
             await asyncio.wait(self._watches)
         if self._tasks:
             await asyncio.wait([*self._tasks])
-        was_waiting = len(self._line) > 0
         await self._line.close()
         await self._local.close()
-        if was_waiting:
-            await self._leases.let_go()
+        await self._leases.close()
 
     async def start(self, history: History, body: RunBody, after: int | None = None) -> RunStream:
         """Begin a run, or find it where it was begun before with the same input; `after` is for one that was.
@@ -118,10 +125,13 @@ class Runs:
 
         Raises NotFound (the thread), Unavailable.
         """
-        session = await find_session(self._container.sessions, history, thread_id)
-        if session is None:
-            raise no_thread(thread_id)
-        return await self._cancel(history.principal, RunKey(history.space_id, session.id, run_id))
+        key = self._local.key_of(history.space_id, thread_id, run_id)
+        if key is None:
+            session = await find_session(self._container.sessions, history, thread_id)
+            if session is None:
+                raise no_thread(thread_id)
+            key = RunKey(history.space_id, session.id, run_id)
+        return await self._cancel(history.principal, key)
 
     async def cancel_session(self, history: History, session_id: str) -> None:
         """Stop what runs and waits in a thread, on any process, and wait until it is over."""
@@ -135,6 +145,7 @@ class Runs:
         """Make the run's row, and carry it out or let it wait. None where it is there already."""
         session_id = await self._session_of(history, body)
         policy = self._container.settings.run_policy
+        await self._leases.ended(history.space_id, session_id)
         try:
             reply = await reply_of(self._container, history, session_id, body)
         except (Invalid, InterruptConflict):
@@ -154,7 +165,7 @@ class Runs:
                     run_id=body.run_id,
                     parent_run_id=body.parent_run_id,
                     owner=self._owner,
-                    lease_seconds=self._container.settings.run_lease,
+                    lease_seconds=self._leases.held_seconds,
                     input=input_text(body),
                     queue=policy == ENQUEUE,
                     answers=reply.answers,

@@ -76,6 +76,7 @@ _RENEW = Statement(
     update(runs)
     .where(_OPEN, runs.c.owner == bindparam("by_owner"))
     .values(lease_until=bindparam("until", type_=BigInteger))
+    .returning(runs.c.space_id, runs.c.session_id, runs.c.run_id)
 )
 _EXPIRED = Statement(
     select(*_COLUMNS)
@@ -219,9 +220,10 @@ def end(run: Run, status: str, outcome: str | None, usage: str | None, error: st
     return bool(rows)
 
 
-def renew(owner: str, until: int) -> Steps[None]:
-    """Prolong the leases of all runs that the owner carries out."""
-    yield _RENEW, {"by_owner": text.encode(owner), "until": until}
+def renew(owner: str, until: int) -> Steps[set[RunKey]]:
+    """Prolong the leases of all runs that the owner has. Returns which they are."""
+    rows = yield _RENEW, {"by_owner": text.encode(owner), "until": until}
+    return {RunKey(space_id, session_id, text.decode(run_id)) for space_id, session_id, run_id in rows}
 
 
 def expired(now: int, limit: int) -> Steps[list[Run]]:
