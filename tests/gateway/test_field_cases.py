@@ -20,7 +20,7 @@ from threadkeep.testing.agents import ScriptedAgent
 
 CASES = load_cases()
 TERMINALS = {"RUN_FINISHED", "RUN_ERROR"}
-# A process that is killed is in `test_leases.py`; a service that is down while its gateway lives cannot be here.
+# A process that is killed is in `test_leases.py`, a store that is down in `test_store_down.py`.
 ELSEWHERE = {"038-disconnect-then-server-restart", "070-store-down-during-run"}
 DELETED = "098-message-deleted-chat-while-running"
 NAMES = [name for name in CASES if name not in {*ELSEWHERE, DELETED}]
@@ -87,11 +87,17 @@ def history_of(messages: list[Json]) -> list[Json]:
 
 async def history(alice: Client, case: Json) -> list[Json]:
     thread = quote(case["input"]["run_input"]["threadId"], safe="")
-    return history_of(await alice.messages(thread))
+    # Of all branches: what a user has replaced is kept.
+    return history_of((await alice.get(f"/threads/{thread}/messages/", all="true"))["items"])
 
 
 async def run(alice: Client, run_input: Json) -> list[bytes]:
-    return [frame.data for frame in await alice.run(run_input)]
+    """The events of a run, which are in its log for those who come later."""
+    frames = await alice.run(run_input)
+    ids = (quote(run_input[name], safe="") for name in ("threadId", "runId"))
+    logged = await alice.http.get("/agui/threads/{}/runs/{}/events/".format(*ids))
+    assert read_frames(logged.content) == frames
+    return [frame.data for frame in frames]
 
 
 async def run_and_cancel(alice: Client, run_input: Json, count: int) -> list[bytes]:
@@ -102,6 +108,9 @@ async def run_and_cancel(alice: Client, run_input: Json, count: int) -> list[byt
         assert await alice.cancel(quote(run_input["threadId"], safe=""), run_input["runId"])
         async for chunk in chunks:
             stream += chunk
+    ids = (quote(run_input[name], safe="") for name in ("threadId", "runId"))
+    logged = await alice.http.get("/agui/threads/{}/runs/{}/events/".format(*ids))
+    assert logged.content == stream
     return [frame.data for frame in read_frames(stream)]
 
 
