@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from threadkeep.errors import Unavailable
 from threadkeep.storage import migrate
-from threadkeep.storage.database import BadDatabaseURL, open_database
+from threadkeep.storage.database import BadDatabaseURL, identity_of, open_database
 from threadkeep.storage.tables import metadata
 
 
@@ -67,3 +67,17 @@ async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 async def test_a_server_that_does_not_answer_is_told_as_such() -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         await open_database("postgresql://nobody@127.0.0.1:1/none")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("postgresql://u:p@DB.example:5432/x", "postgresql+asyncpg://v@db.example:5432/x?ssl=on", True),
+        ("postgresql://u@db.example/x", "postgresql://u@db.example/y", False),
+        ("postgresql://u@db.example/x", "postgresql://u@db2.example/x", False),
+        ("sqlite:///a/../b.db", "sqlite:///b.db", True),
+        ("sqlite:///a.db", "sqlite:///b.db", False),
+    ],
+)
+def test_urls_of_one_database_have_one_identity(one: str, other: str, alike: bool) -> None:
+    assert (identity_of(one) == identity_of(other)) is alike
