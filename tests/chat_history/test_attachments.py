@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from tests.chat_history.counting import Counted
 from tests.chat_history.stores import Store
 from threadkeep.chat_history import (
     Chat,
@@ -22,6 +23,7 @@ from threadkeep.chat_history import (
 from threadkeep.chat_history.attachment_events import ATTACHMENT_EVENT_TYPE, Attachment
 from threadkeep.chat_history.attachments import attached, put_back, put_back_in, references_of, take_out
 from threadkeep.chat_history.sizes import MAX_BODY_BYTES, fit, json_bytes
+from threadkeep.persistence import DRMemoryServiceClient
 
 CHAT = UUID(int=1)
 DONE: dict[str, Any] = {"status": "complete", "in_progress": False}
@@ -191,3 +193,61 @@ async def test_a_text_that_is_replaced_has_its_rest_replaced(store: Store, chat:
 
 async def test_an_unknown_message_has_no_attachments(store: Store) -> None:
     assert await store.messages.get_message(uuid4()) is None
+
+
+async def test_a_long_value_is_found_by_its_keys_however_many_the_chat_has(
+    store: Store, chat: Chat, client: DRMemoryServiceClient
+) -> None:
+    first = MessageCreate(chat_uuid=chat.chat_uuid, role="user", agui_id="m1", parts=[image("A" * 5_000_000)])
+    await store.messages.create_message(first)
+    for number in range(20):
+        parts = [image(f"{number:02}" * 40_000)]
+        await store.messages.create_message(MessageCreate(chat_uuid=chat.chat_uuid, role="user", parts=parts))
+    (uuid,) = [
+        each.message_uuid for each in await store.messages.get_chat_messages(chat.chat_uuid) if each.agui_id == "m1"
+    ]
+    elsewhere = store.elsewhere()
+    has_keys = await elsewhere.registry.lookups.by_keys()
+    counted = Counted(client)
+
+    read = await elsewhere.messages.get_message(uuid)
+
+    assert read is not None
+    assert read.parts == first.parts
+    if has_keys:
+        # The message; the beginning of its data, which says that there are two more pieces; and these.
+        assert counted.taken() == ["GET look-up"] * 3
+
+
+async def test_what_two_processes_store_at_a_time_is_stored_once_where_it_has_keys(store: Store, chat: Chat) -> None:
+    value = attached(chat.chat_uuid, "A" * 5_000_000)
+    for process in (store, store.elsewhere()):
+        await process.messages._attachments.store(chat, [value])
+
+    pieces = [each.piece for each in await attachments(store, chat)]
+
+    assert pieces == [0, 1, 2] * (1 if await store.registry.lookups.by_keys() else 2)
+
+
+async def test_what_was_stored_without_keys_is_found_where_there_are_keys_now(
+    store: Store, chat: Chat, client: DRMemoryServiceClient
+) -> None:
+    features, client._features = client._features, frozenset()
+    parts = [image("A" * 100_000)]
+    made = await store.messages.create_message(MessageCreate(chat_uuid=chat.chat_uuid, role="user", parts=parts))
+    client._features = features
+
+    assert (await store.elsewhere().messages.get_chat_messages(chat.chat_uuid))[0].parts == parts == made.parts
+
+
+async def test_a_message_that_names_what_belongs_to_another_chat_does_not_get_it(store: Store, chat: Chat) -> None:
+    mine = await store.chats.create_chat(ChatCreate(user_uuid=uuid4(), thread_id="t2"))
+    secret = attached(chat.chat_uuid, "A" * 100_000)
+    await store.messages._attachments.store(chat, [secret])
+    parts = [image("x")]
+    parts[0]["source"]["value"] = {"$attachment": str(secret.uuid)}
+
+    await store.messages.create_message(MessageCreate(chat_uuid=mine.chat_uuid, role="user", parts=parts))
+
+    (read,) = await store.elsewhere().messages.get_chat_messages(mine.chat_uuid)
+    assert read.parts == [image("")]

@@ -1,14 +1,18 @@
-"""Attachment events: long values of a chat's messages, written once and read where messages refer to them."""
+"""Attachment events: long values of a chat's messages, written once and read where messages refer to them.
 
-from collections.abc import Mapping, Sequence
+Where the service has lookup keys, each piece has one, and is read by it, however many a chat has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from threadkeep.chat_history.attachments import Attached, put_back, references_of
 from threadkeep.chat_history.bounded import BoundedCache
 from threadkeep.chat_history.constants import wire_non_empty_str
+from threadkeep.chat_history.lookups import Lookups
 from threadkeep.chat_history.models import Chat, Message
-from threadkeep.persistence import DREvent
+from threadkeep.persistence import DREvent, DRMemoryConflictError
 
 ATTACHMENT_EVENT_TYPE = "attachment"
 _KNOWN = 4_096
@@ -41,16 +45,24 @@ class Pieces:
     def __init__(self, wanted: set[UUID]) -> None:
         self._wanted = wanted
         self._found: dict[UUID, dict[int, str]] = {}
+        self._counts: dict[UUID, int] = {}
         self._missing = set(wanted)
 
     @property
     def are_complete(self) -> bool:
         return not self._missing
 
+    def missing(self) -> Iterator[tuple[UUID, int]]:
+        """The places that are not there: the first of each value that nothing is known of, else all that it lacks."""
+        for uuid in sorted(self._missing):
+            found = self._found.get(uuid, {})
+            yield from ((uuid, place) for place in range(self._counts.get(uuid, 1)) if place not in found)
+
     def take(self, uuid: UUID, piece: int, pieces: int, data: str) -> None:
         if uuid in self._wanted:
             found = self._found.setdefault(uuid, {})
             found[piece] = data
+            self._counts[uuid] = pieces
             if len(found) >= pieces:
                 self._missing.discard(uuid)
 
@@ -73,7 +85,8 @@ class Pieces:
 class AttachmentEvents:
     """Writes and reads attachments. What this process has written, or read, it does not write again."""
 
-    def __init__(self) -> None:
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
         self._known: BoundedCache[tuple[str, UUID], bool] = BoundedCache(_KNOWN)
 
     async def store(self, chat: Chat, values: Sequence[Attached]) -> None:
@@ -81,17 +94,19 @@ class AttachmentEvents:
         for value in values:
             if (chat.id, value.uuid) in self._known:
                 continue
+            by_keys = await self._lookups.by_keys()
             pieces = value.pieces()
             group: list[dict[str, object]] = []
             room = _BATCH_CHARACTERS
             for place, data in enumerate(pieces):
                 if group and len(data) > room:
-                    await Attachment.post_batch(chat, group)
+                    await _post(chat, group)
                     group, room = [], _BATCH_CHARACTERS
                 fields = {"uuid": value.uuid, "piece": place, "pieces": len(pieces), "data": data}
-                group.append({"content": wire_non_empty_str(None), **fields})
+                keys = {"lookup_keys": [_key(value.uuid, place)]} if by_keys else {}
+                group.append({"content": wire_non_empty_str(None), **fields, **keys})
                 room -= len(data)
-            await Attachment.post_batch(chat, group)
+            await _post(chat, group)
             self._known.put((chat.id, value.uuid), True)
 
     async def whole(self, chat: Chat, messages: Sequence[Message]) -> list[Message]:
@@ -109,7 +124,12 @@ class AttachmentEvents:
 
     async def _read(self, chat: Chat, wanted: set[UUID]) -> Pieces:
         pieces = Pieces(wanted)
+        if await self._lookups.by_keys():
+            # First the beginnings, which say how many pieces there are; then the others.
+            await self._find(chat, pieces)
+            await self._find(chat, pieces)
         offset = 0
+        # What has no keys, since it was stored through a service without them.
         while not pieces.are_complete:
             page = await Attachment.list(chat, type=ATTACHMENT_EVENT_TYPE, offset=offset, limit=_PAGE)
             for each in page:
@@ -121,3 +141,24 @@ class AttachmentEvents:
             if pieces.value(uuid) is not None:
                 self._known.put((chat.id, uuid), True)
         return pieces
+
+    async def _find(self, chat: Chat, pieces: Pieces) -> None:
+        missing = [_key(*place) for place in pieces.missing()]
+        for start in range(0, len(missing), _PAGE):
+            keys = missing[start : start + _PAGE]
+            for each in await Attachment.find(chat.memory_space, *keys, type=ATTACHMENT_EVENT_TYPE):
+                # Whoever writes a message may name what belongs to another chat of the space.
+                if each.event_session.id == chat.id:
+                    pieces.take(each.uuid, each.piece, each.pieces, each.data)
+
+
+async def _post(chat: Chat, group: Sequence[Mapping[str, object]]) -> None:
+    try:
+        await Attachment.post_batch(chat, group)
+    except DRMemoryConflictError:
+        # Another process has stored the same pieces of the same value: a key is in the way of nothing else.
+        pass
+
+
+def _key(uuid: UUID, place: int) -> str:
+    return f"attachment/{uuid}/{place}"

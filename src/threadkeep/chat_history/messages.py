@@ -65,7 +65,7 @@ class MessageRepository(ChatRecords):
         super().__init__(registry or ChatSessionRegistry(space), chat_cls)
         self._space = space
         self._message_class = message_cls
-        self._attachments = AttachmentEvents()
+        self._attachments = AttachmentEvents(self._registry.lookups)
         self._known = KnownMessages(self._registry, chat_cls, message_cls)
 
     @asynccontextmanager

@@ -178,8 +178,8 @@ class SpaceMemories:
             DRMemoryNotFoundError: The space or the memory is gone.
         """
         ids = {"user_id": user_id, "agent_id": agent_id, "app_id": app_id, "run_id": run_id}
-        wanted = calls.search(self._space_id, prompt[-20_000:], ids, filters, limit=50, threshold=0.1)
-        return calls.context((await self._client.send(wanted)).items, tokens, count)
+        found = await self._client.send(calls.search_for_context(self._space_id, prompt, ids, filters))
+        return calls.context(found.items, tokens, count)
 
     async def update(
         self,
