@@ -87,9 +87,9 @@ class Page:
 
 
 @contextmanager
-def opened(script: str, folder: str, url: str, token: str) -> Iterator[Page]:
+def opened(script: str, folder: str, url: str, token: str, *more: str) -> Iterator[Page]:
     """A page that runs a script of this folder with the client that is installed in `folder`."""
-    command = ["node", str(FOLDER / script), str(FOLDER / folder), url, token]
+    command = ["node", str(FOLDER / script), str(FOLDER / folder), url, token, *more]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         page = Page(process)
         reader = threading.Thread(target=page.read, daemon=True)
