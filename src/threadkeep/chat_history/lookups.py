@@ -131,19 +131,25 @@ class Lookups:
         A message that is still being written is left alone: whoever writes it would find it changed. For a long chat
         the work goes on behind the call.
         """
+        # Each of these is asked for once: a chat may have ten thousand messages.
+        wanted, held = [keys_of(message) for message in messages], [message.event_lookup_keys for message in messages]
         if await self.by_keys():
-            lacking = self._lacking(chat, messages)
+            lacking = self._lacking(chat, messages, wanted, held)
             if len(lacking) > _PATCHED_AT_ONCE:
                 task = asyncio.create_task(self._add_keys(chat, lacking), name=f"add lookup keys to {chat.chat_uuid}")
                 self._healing.add(task)
                 task.add_done_callback(self._healing.discard)
                 return list(messages)
-            healed = await self._add_keys(chat, lacking)
-            messages = [healed.get(message.message_uuid, message) for message in messages]
-        carried = {key for message in messages for key in message.event_lookup_keys}
+            if lacking:
+                healed = await self._add_keys(chat, lacking)
+                messages = [healed.get(message.message_uuid, message) for message in messages]
+                held = [message.event_lookup_keys for message in messages]
+        carried = {key for keys in held for key in keys}
         locations = [Location(LOCATOR_KIND_CHAT, chat.chat_uuid, chat.id, chat.chat_uuid)]
-        for message in messages:
-            locations += locations_of(chat, message)
+        for message, keys in zip(messages, wanted, strict=True):
+            are_all = len(keys) < _KEYS_OF_AN_EVENT - 1
+            if self._always_locators or not (are_all and carried.issuperset(keys)):
+                locations += locations_of(chat, message)
         await self._locators.heal(chat.chat_uuid, self._uncovered(locations, carried))
         return list(messages)
 
@@ -155,18 +161,19 @@ class Lookups:
     def _uncovered(self, locations: Sequence[Location], keys: Collection[str]) -> list[Location]:
         return [location for location in locations if self._always_locators or location.key not in keys]
 
-    def _lacking(self, chat: Chat, messages: Sequence[M]) -> list[tuple[M, list[str]]]:
+    def _lacking(
+        self, chat: Chat, messages: Sequence[M], wanted: Sequence[list[str]], held: Sequence[tuple[str, ...]]
+    ) -> list[tuple[M, list[str]]]:
         """The messages that lack keys, as copies since the caller has them, and the keys."""
         lacking: list[tuple[M, list[str]]] = []
         key = chat_key(chat)
-        has_key = any(key in message.event_lookup_keys for message in messages)
-        for message in messages:
+        has_key = any(key in keys for keys in held)
+        for message, own, present in zip(messages, wanted, held, strict=True):
             if message.in_progress or message.message_uuid in self._given_up:
                 continue
-            wanted = [*keys_of(message), *([] if has_key else [key])]
+            missing = [each for each in (own if has_key else [*own, key]) if each not in present]
             has_key = True
-            missing = [each for each in wanted if each not in message.event_lookup_keys]
-            if missing and len(message.event_lookup_keys) + len(missing) <= _KEYS_OF_AN_EVENT:
+            if missing and len(present) + len(missing) <= _KEYS_OF_AN_EVENT:
                 lacking.append((message.model_copy(), missing))
         return lacking
 

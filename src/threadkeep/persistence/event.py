@@ -1,5 +1,6 @@
 """Events as typed log entries of a session: a subclass declares fields of the body, the Memory Service keeps them."""
 
+import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,6 +17,8 @@ from threadkeep.persistence.session import DRSession
 from threadkeep.persistence.space import DRMemorySpace
 from threadkeep.persistence.typed import check_changes, read_moment, read_values
 from threadkeep.transport import calls
+
+_READ_AT_ONCE = 500
 
 
 class DREvent(BaseModel):
@@ -196,7 +199,12 @@ class DREvent(BaseModel):
         client = session.memory_space.client
         if WHOLE_HISTORY in await client.features():
             rows = await client.send(calls.read_history(space_id, session_id, after=after, event_type=type))
-            return [cls._read(session, row) for row in rows]
+            events: builtins.list[Self] = []
+            for start in range(0, len(rows), _READ_AT_ONCE):
+                events += [cls._read(session, row) for row in rows[start : start + _READ_AT_ONCE]]
+                # Thousands of events take a second to read, in which others want their turn.
+                await asyncio.sleep(0)
+            return events
         rows = await read_all(
             client,
             lambda offset: calls.list_events(space_id, session_id, offset=offset, limit=100, event_type=type),
@@ -395,8 +403,8 @@ class DREvent(BaseModel):
     @classmethod
     def _read(cls, session: DRSession, row: Event) -> Self:
         event = read_values(cls, cls._plan().values(row), lambda: f"event {row['sequenceId']} of session {session.id}")
-        event._session = session
-        event._row = row
+        # Set and read past pydantic's own access to private attributes, which costs more than all else of a long read.
+        (event.__pydantic_private__ or {}).update(_session=session, _row=row)
         return event
 
     def _changes(self, fields: Mapping[str, Any]) -> EventFields:
@@ -417,6 +425,7 @@ class DREvent(BaseModel):
         self._row = row
 
     def _stored(self) -> Event:
-        if self._row is None:
+        row: Event | None = (self.__pydantic_private__ or {}).get("_row")
+        if row is None:
             raise ValueError(f"This {type(self).__name__} is not stored; use {type(self).__name__}.post()")
-        return self._row
+        return row
