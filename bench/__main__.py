@@ -7,7 +7,7 @@ from typing import Any
 
 import uvloop
 
-from bench import appends, costs, extraction, loops, memories, reads, scale, streams
+from bench import appends, costs, extraction, loops, memories, reads, runs, scale, streams
 from bench.databases import ENGINES
 from threadkeep.cli.serving import tune_interpreter
 from threadkeep.storage.appends import compile_for
@@ -21,6 +21,9 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
     "stream": streams.storage_agent,
     "run-costs": costs.of_a_run,
     "long-chat": costs.of_a_write,
+    "added": runs.latency,
+    "thousand": runs.thousand,
+    "resume": runs.resume,
     "loops": loops.loops,
     "search": scale.search,
     "long": scale.long_session,

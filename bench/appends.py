@@ -119,11 +119,11 @@ async def growth(engine: str) -> None:
 @contextmanager
 def _servers(url: str, count: int) -> Iterator[list[int]]:
     """So many servers on one database, in processes of their own; gives their ports."""
-    ports = [_free_port() for _ in range(count)]
+    ports = [free_port() for _ in range(count)]
     running = [subprocess.Popen([sys.executable, "-m", "bench.server", url, str(port)]) for port in ports]
     try:
         for port in ports:
-            _wait_for(port)
+            wait_for(port)
         yield ports
     finally:
         for server in running:
@@ -144,7 +144,7 @@ async def _requests(port: int) -> list[bytes]:
     return requests
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
     for _ in range(600):
         try:
             httpx.get(f"http://127.0.0.1:{port}/api/v2/version/")
@@ -155,7 +155,7 @@ def _wait_for(port: int) -> None:
     raise RuntimeError("the server does not start")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

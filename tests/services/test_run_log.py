@@ -79,6 +79,8 @@ async def test_an_owner_who_has_lost_the_run_writes_nothing_any_more(container: 
         await container.run_log.append(lost, 1, [b"late"])
     assert not await container.runs.finish(lost, status="finished", events=[b"late"], first=1)
     await container.run_log.append(run, 1, [b"b"])
+    with pytest.raises(LeaseLost):
+        await container.run_log.append(lost, 2, [b"at an index that is free"])
     assert await container.runs.finish(run, status="interrupted", events=[b"end"])
     for owner in (lost, run):
         with pytest.raises(LeaseLost):

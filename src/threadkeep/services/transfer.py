@@ -26,7 +26,7 @@ _OF_RUNS = ("run", "run_events", "interrupt")
 _STEP = 500
 """Events that are read or written at once."""
 _STEP_BYTES = 8 * 1024 * 1024
-_LONGEST = 64 * 1024 * 1024
+_LONGEST = 128 * 1024 * 1024
 """Characters of a line; no event comes near."""
 
 

@@ -17,7 +17,7 @@ from threadkeep.storage.tables import interrupts, run_events
 
 Fields = dict[str, Any]
 
-_LARGEST = 64 * 1024 * 1024
+_LARGEST = 96 * 1024 * 1024
 """Bytes of the events in a line, as packed."""
 _PLACE = ("space_id", "session_id")
 RUN_EVENTS = [column for column in run_events.c if column.name not in _PLACE]
