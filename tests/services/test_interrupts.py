@@ -22,6 +22,7 @@ from threadkeep.errors import (
 )
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
+from threadkeep.storage import interrupts
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -206,6 +207,18 @@ async def test_what_changes_between_the_preview_and_the_run_stops_the_run(thread
             )
 
 
+async def test_what_was_read_before_somebody_else_ended_it_is_not_ended_again(thread: Thread) -> None:
+    await thread.asks("r1", "i1")
+    (stale,) = await thread.container.interrupts.page(*thread.at)
+    run = await thread.begin("r2", ("i1", "cancelled"))
+    settled = await thread.container.database.write(lambda: interrupts.settle(run, stale, "resolved"))
+    assert not settled
+    (cancelled,) = await thread.container.interrupts.page(*thread.at)
+    settled = await thread.container.database.write(lambda: interrupts.settle(run, cancelled, "resolved"))
+    assert not settled
+    assert await thread.states() == [("r1", "i1", "cancelled", "r2")]
+
+
 async def test_an_id_that_a_later_run_uses_again_is_another_question(thread: Thread) -> None:
     await thread.asks("r1", "i1", "i1")
     await thread.end(await thread.begin("r2", ("i1", "cancelled")), "i1")
@@ -241,8 +254,11 @@ async def test_the_list_has_those_that_can_be_answered_first_and_pages(thread: T
         ("a1", "resolved"),
         ("late", "cancelled"),
     ]
-    page = await thread.container.interrupts.page(*thread.at, offset=1, limit=2)
-    assert [each.interrupt_id for each in page] == ["b2", "a1"]
+    await thread.asks("r3", "c1", parent="r1")
+    await thread.begin("r4", ("c1", "resolved"), parent="r3")
+    assert [each[1:3] for each in await thread.states()][:3] == [("b1", "open"), ("b2", "open"), ("c1", "resolved")]
+    page = await thread.container.interrupts.page(*thread.at, offset=1, limit=3)
+    assert [each.interrupt_id for each in page] == ["b2", "c1", "a1"]
 
 
 async def test_interrupts_of_somebody_else_are_not_there(thread: Thread) -> None:
