@@ -106,6 +106,9 @@ class Settings:
     )
     copilotkit_agent: str = _setting("default", "The name under which CopilotKit's frontends ask for the agent.")
     repair: bool = _setting(True, "Repair the history that the agent is given, so that model providers accept it.")
+    keep_unsigned: bool = _setting(
+        False, "Leave reasonings without a signature in a history that is repaired, for models that want them back."
+    )
 
 
 def help_of(name: str) -> str:

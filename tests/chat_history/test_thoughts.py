@@ -72,10 +72,66 @@ def test_thinking_without_ids_is_a_reasoning_for_each_message_of_it() -> None:
     ]
 
 
-def test_reasonings_that_overlap_keep_their_texts_apart() -> None:
-    def part(agui_id: str, delta: str) -> dict[str, Any]:
-        return {"type": "REASONING_MESSAGE_CONTENT", "messageId": agui_id, "delta": delta}
+def test_a_reasoning_without_an_id_has_that_of_its_phase_as_long_as_the_phase_lasts() -> None:
+    def step(text: str) -> list[dict[str, Any]]:
+        fields = {"type": "REASONING_MESSAGE_CONTENT", "delta": text}
+        return [{"type": "REASONING_MESSAGE_START"}, fields, {"type": "REASONING_MESSAGE_END"}]
 
+    phase = {"type": "REASONING_START", "messageId": "p1", "title": "Plan"}
+    folded = fold(
+        run_of(phase, step("in"), {"type": "REASONING_END", "messageId": "p1"}, step("out"), said("m1", "ok"))
+    )
+    assert [(step.agui_id, step.name, str(step.content)) for step in folded.rows[0].reasonings] == [
+        ("p1", "Plan", "in"),
+        (None, None, "out"),
+    ]
+
+
+def test_the_end_of_a_phase_ends_the_reasoning_of_its_id_and_the_last_one() -> None:
+    parts = [part(agui_id, "hm") for agui_id in "abc"]
+    folded = fold([started(), *parts, {"type": "REASONING_END", "messageId": "a"}])
+    assert [step.status for step in folded.rows[0].reasonings] == ["complete", "active", "complete"]
+
+
+def part(agui_id: str, delta: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "REASONING_MESSAGE_CONTENT", "messageId": agui_id, "delta": delta, **fields}
+
+
+def live(events: list[Any]) -> list[tuple[str, str]]:
+    """The reasonings of a run that goes on."""
+    return [(str(step.content), step.status.value) for each in fold(events).rows for step in each.reasonings]
+
+
+def test_a_reasoning_ends_with_its_end_and_with_another_start_under_its_id() -> None:
+    start, end = ({"type": f"REASONING_MESSAGE_{edge}", "messageId": "a"} for edge in ("START", "END"))
+    assert live([started(), start, part("a", "1"), end]) == [("1", "complete")]
+    assert live([started(), start, part("a", "1"), start, part("a", "2")]) == [("1", "complete"), ("2", "active")]
+
+
+def test_what_comes_for_a_reasoning_that_has_ended_is_another_one() -> None:
+    end = {"type": "REASONING_MESSAGE_END", "messageId": "a"}
+    assert live([started(), part("a", "1"), end, part("a", "2")]) == [("1", "complete"), ("2", "active")]
+
+
+def test_what_a_subagent_was_thinking_ends_as_the_subagent_does_and_nothing_else() -> None:
+    events = [
+        started(),
+        part("z", "not its own"),
+        {"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "helper"},
+        part("a", "over", subagentRunId="s1"),
+        {"type": "REASONING_MESSAGE_END", "messageId": "a", "subagentRunId": "s1"},
+        part("b", "open", subagentRunId="s1"),
+        {"type": "SUBAGENT_ERROR", "subagentRunId": "s1", "message": "boom"},
+    ]
+    steps = [step for each in fold(events).rows for step in each.reasonings]
+    assert [(str(step.content), step.status, step.error) for step in steps] == [
+        ("not its own", "active", None),
+        ("over", "complete", None),
+        ("open", "errored", "boom"),
+    ]
+
+
+def test_reasonings_that_overlap_keep_their_texts_apart() -> None:
     folded = [part("a", "a1"), part("b", "b1"), part("a", "a2"), part("b", "b2"), *said("m1", "ok")]
     assert steps_of(run_of(folded)) == [[("a1a2", None), ("b1b2", None)]]
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.chat_history.folded import NOW, fold
 from tests.chat_history.scripts import finished, run_of, said, started
 
@@ -26,6 +28,12 @@ def test_the_last_state_is_that_of_the_last_snapshot_with_the_patches_after_it()
         )
     )
     assert (folded.state.value, folded.state.changed) == ({"n": 2, "m": None}, True)
+
+
+@pytest.mark.parametrize("event", [snapshot({"n": 1}), delta({"op": "add", "path": "/n", "value": 1})])
+def test_a_snapshot_alone_and_a_patch_alone_change_the_state(event: dict[str, Any]) -> None:
+    folded = fold([started(), event])
+    assert (folded.state.value, folded.state.changed) == ({"n": 1}, True)
 
 
 def test_patches_apply_to_the_state_that_the_client_sent() -> None:

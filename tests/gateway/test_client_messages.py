@@ -59,6 +59,30 @@ async def test_by_default_a_frontend_may_answer_a_call_and_the_history_is_repair
         assert arguments == ['{"arguments": "{"}']
 
 
+@pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ({}, ["user", "assistant", "user"]),
+        ({"keep_unsigned": True}, ["user", "reasoning", "assistant", "user"]),
+    ],
+)
+async def test_reasonings_without_a_signature_go_to_the_agent_where_the_operator_wants_it(
+    database: str, options: dict[str, Any], roles: list[str]
+) -> None:
+    thinking = [
+        {"type": "REASONING_MESSAGE_START", "messageId": "z1", "role": "reasoning"},
+        {"type": "REASONING_MESSAGE_CONTENT", "messageId": "z1", "delta": "hm"},
+        {"type": "REASONING_MESSAGE_END", "messageId": "z1"},
+    ]
+    answer = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "delta": "ok"}
+    agent = ScriptedAgent([CALL[0], *thinking, answer, CALL[-1]])
+    async with gateway(database, agent, **options) as client:
+        await client.run()
+        await client.run(run="r2", text="and?", user_id="u2")
+
+        assert [message.role for message in agent.inputs[-1].messages] == roles
+
+
 async def test_a_strict_gateway_refuses_it_and_goes_on(database: str) -> None:
     agent = ScriptedAgent(CALL)
     async with gateway(database, agent, client_messages="strict", repair=False) as client:

@@ -48,6 +48,7 @@ from threadkeep.telemetry.logs import LEVELS
 @setting("client_messages", type=click.Choice(CLIENT_MESSAGES))
 @setting("copilotkit_agent")
 @setting("repair")
+@setting("keep_unsigned")
 def serve(**options: Any) -> None:
     """Serve the Memory Service, and an agent behind the gateway if one is given."""
     settings = Settings(**options)

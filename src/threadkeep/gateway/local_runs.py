@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 from threadkeep.chat_history import AGUIStorageAgent, RunHandle, StreamPersistenceManager, repair_messages
@@ -31,7 +32,7 @@ def storing(agent: GuardedAgent, history: History, settings: Settings) -> AGUISt
         history.messages,
         agent,
         max_pending_bytes=settings.run_bytes,
-        repair=repair_messages if settings.repair else None,
+        repair=partial(repair_messages, keep_unsigned=settings.keep_unsigned) if settings.repair else None,
         input_rules=INPUT_RULES[settings.client_messages],
     )
 
