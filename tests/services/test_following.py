@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from valkey.asyncio import Valkey
@@ -14,6 +14,8 @@ from threadkeep.services import run_log
 from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.storage import run_events
+from threadkeep.storage.statement import Row, Steps
+from threadkeep.streams.run_log import LoggedEvent
 from threadkeep.testing.valkey import ValkeyProcess
 
 FAR = 1_000.0
@@ -105,6 +107,42 @@ async def test_a_reader_of_a_run_whose_owner_is_gone_ends_when_somebody_ends_it(
     await container.runs.finish(run, status="interrupted", events=[b"end"])
 
     assert await reader == [(0, b"a"), (1, b"end")]
+
+
+async def test_a_run_that_ends_between_two_looks_of_a_reader_is_read_to_its_end(container: Container, at: At) -> None:
+    run = await begun(container, at)
+    looking = run_log._look(run.key, -1)
+    statement, values = next(looking)
+
+    def one() -> Steps[list[Row]]:
+        return (yield statement, values)
+
+    found = await container.database.read(one)
+    await container.runs.finish(run, status="finished", events=[b"end"], first=0)
+    events: list[LoggedEvent] = []
+    is_open = False
+    try:
+        while True:
+            statement, values = looking.send(found)
+            found = await container.database.read(one)
+    except StopIteration as stop:
+        events, is_open = stop.value
+
+    assert events or is_open, "neither the end nor that there is more to come"
+
+
+async def test_a_reader_gets_an_event_before_there_is_another(
+    database: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "LOOK_SECONDS", FAR)
+    async with two(database, valkey_url) as (one, other), asyncio.timeout(PATIENCE):
+        run = await begun(one, await a_session(one))
+        async with aclosing(one.run_log.follow(run.key)) as near, aclosing(other.run_log.follow(run.key)) as far:
+            for number in range(5):
+                waiting = [asyncio.create_task(anext(near)), asyncio.create_task(anext(far))]
+                await asyncio.sleep(0)
+                await one.run_log.append(run, number, [b"x"])
+                assert [(await each).index for each in waiting] == [number, number]
 
 
 async def test_a_reader_holds_a_page_at_most(container: Container, at: At, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from threadkeep.errors import MissingExtra
+from threadkeep.streams import valkey
 from threadkeep.streams.bus import Bus, News, run_topic
 from threadkeep.streams.local import LocalBus
 from threadkeep.streams.valkey import BadValkeyURL, ValkeyBus
@@ -151,6 +152,26 @@ async def test_a_server_that_is_not_there_yet_is_waited_for_by_nobody(valkey_pro
         await asyncio.to_thread(valkey_process.restart)
         assert await news.wait(PATIENCE)
     await bus.close()
+
+
+async def test_a_server_that_says_nothing_is_left_and_found_again(
+    valkey_process: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey, "_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(valkey, "_ANSWER_SECONDS", 0.05)
+    teller, hearer = ValkeyBus(valkey_process.url, "d"), ValkeyBus(valkey_process.url, "d")
+    async with hearer.listen("a") as news:
+        assert await news.wait(PATIENCE)
+        await asyncio.to_thread(valkey_process.pause)
+        teller.publish("a")
+        hearer.publish("a")
+        assert await news.wait(0)
+        assert not await news.wait(0.5)
+        valkey_process.go_on()
+
+        assert await news.wait(PATIENCE)
+    await teller.close()
+    await hearer.close()
 
 
 def test_a_url_that_names_no_server_is_refused() -> None:

