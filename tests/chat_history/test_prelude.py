@@ -63,12 +63,14 @@ def prelude_after(events: Sequence[Event], messages: Sequence[Event] = (ASKED,),
     return prelude
 
 
-def joined_at(events: Sequence[Event], count: int, messages: Sequence[Event], state: Any = None) -> list[Event]:
+def joined_at(
+    events: Sequence[Event], count: int, messages: Sequence[Event], state: Any = None, *, speaks_1_x: bool = True
+) -> list[Event]:
     """What a reader gets who joins after so many events."""
     prelude, rest = prelude_after(events[:count], messages, state), events[count:]
     if not prelude.has_started and rest and rest[0]["type"] == "RUN_STARTED":
         rest = rest[1:]
-    return [*prelude.events("t1", "r1", speaks_1_x=True), *rest]
+    return [*prelude.events("t1", "r1", speaks_1_x=speaks_1_x), *rest]
 
 
 def seen(events: Sequence[Event], messages: Sequence[Event] = (), state: Any = None) -> tuple[list[Any], Any]:
