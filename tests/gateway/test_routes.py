@@ -16,8 +16,8 @@ ANSWER = [
     {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m1", "role": "assistant", "delta": "Yes"},
     {"type": "RUN_FINISHED", "threadId": "-", "runId": "-"},
 ]
-HERS = {"thread_id": "hers", "run_id": "r-hers", "interrupt_id": "i-hers"}
-NOTHING = {"thread_id": "none", "run_id": "r-none"}
+HERS = {"thread_id": "hers", "run_id": "r-hers", "interrupt_id": "i-hers", "agent_id": "default"}
+NOTHING = {"thread_id": "none", "run_id": "r-none", "interrupt_id": "i-none", "agent_id": "default"}
 
 
 @pytest.fixture
