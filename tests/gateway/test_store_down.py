@@ -9,7 +9,8 @@ import pytest
 from starlette.applications import Starlette
 
 from tests.chat_history.cases import load_cases, pick
-from tests.gateway.following import cut, follow, read, rest, until
+from tests.gateway.fleet import fleet
+from tests.gateway.following import WHOLE, cut, follow, read, rest, until
 from tests.gateway.stack import Client, open_client, read_frames, serve
 from tests.gateway.test_field_cases import history
 from threadkeep.errors import Unavailable
@@ -143,3 +144,23 @@ async def test_a_run_is_cancelled_at_once_though_the_store_is_down(
     assert [frame.data for frame in whole] == [frame.data for frame in read_frames(seen)]
     assert [frame.id for frame in whole] == [f"r1:{n}" for n in range(5)]
     assert [run["outcome"] for run in await alice.runs()] == [{"type": "cancelled"}]
+
+
+async def test_a_reader_in_another_process_goes_on_when_its_store_is_back(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadkeep.services.run_following._FIRST_RETRY", 0.001)
+    gate = asyncio.Event()
+    agent = ScriptedAgent([*WHOLE[:2], gate, *WHOLE[2:]])
+    async with fleet(database, agent) as (one, two), one.alice.stream() as stream:
+        whole = await until(stream, b"TEXT_MESSAGE_START")
+        outage = Outage(two.container, monkeypatch)
+        async with follow(two.alice) as elsewhere:
+            seen = await until(elsewhere, b"TEXT_MESSAGE_START")
+            outage.is_away = True
+            gate.set()
+            whole += await rest(stream)
+            while outage.refused < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            outage.is_away = False
+            assert seen + await rest(elsewhere) == whole

@@ -18,7 +18,7 @@ from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
-from threadkeep.errors import Conflict, InterruptConflict, Invalid, NotFound, RunActive, ThreadkeepError, Unavailable
+from threadkeep.errors import Conflict, InterruptConflict, Invalid, NotFound, RunActive, ThreadkeepError
 from threadkeep.gateway import cancels
 from threadkeep.gateway.agents import AgentSource
 from threadkeep.gateway.guard import GuardedAgent
@@ -26,15 +26,15 @@ from threadkeep.gateway.histories import Histories, History, find_session
 from threadkeep.gateway.inputs import RunBody, input_text, parse_body
 from threadkeep.gateway.interrupts import reply_of
 from threadkeep.gateway.leases import Leases
-from threadkeep.gateway.local_runs import LocalRuns
+from threadkeep.gateway.local_runs import STOP_SECONDS, LocalRuns
 from threadkeep.gateway.recovery import end_lost_run
 from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
 from threadkeep.services.container import Container
+from threadkeep.services.run_following import follow_through
 from threadkeep.settings import ENQUEUE, SUPERSEDE
 
-_FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
 _SUPERSEDED_AT_MOST = 10
 
 _log = logging.getLogger("threadkeep.gateway")
@@ -95,7 +95,11 @@ class Runs:
         if self._watches:
             await asyncio.wait(self._watches)
         if self._tasks:
-            await asyncio.wait([*self._tasks])
+            # One that waits for the end of a run that it is to supersede may have to wait for long.
+            await asyncio.wait([*self._tasks], timeout=STOP_SECONDS)
+        for task in [*self._tasks]:
+            task.cancel()
+            await asyncio.wait([task])
         await self._line.close()
         await self._local.close()
         await self._leases.close()
@@ -247,17 +251,8 @@ class Runs:
             async for index, data in handle.follow(after):
                 yield index, data
             return
-        delay = _FIRST_RETRY
-        while True:
-            try:
-                async for event in self._container.run_log.follow(key, after):
-                    after, delay = event.index, _FIRST_RETRY
-                    yield event.index, event.data
-                return
-            except Unavailable as error:
-                _log.warning("a run cannot be followed, next attempt in %.1f s run=%s: %s", delay, key.run_id, error)
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_RETRY)
+        async for event in follow_through(self._container.run_log, key, after):
+            yield event.index, event.data
 
     async def _cancel(self, principal: Principal, key: RunKey) -> bool:
         is_stopped = await self._stop_here(key)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from threadkeep.domain.interrupt import drafts_of
 from threadkeep.domain.run import Run
 from threadkeep.errors import LeaseLost
+from threadkeep.services.run_following import follow_through
 from threadkeep.services.run_log import RunLog
 from threadkeep.services.runs import Runs
 from threadkeep.streams.run_log import LoggedEvent, RunEnding
@@ -44,5 +45,5 @@ class RunWriter:
         return await self._log.read(self.run.key, after, max_bytes=max_bytes)
 
     def follow(self, after: int) -> AsyncIterator[LoggedEvent]:
-        """Raises Unavailable."""
-        return self._log.follow(self.run.key, after)
+        """Each event after the index, to the end of the run; through outages of the store."""
+        return follow_through(self._log, self.run.key, after)
