@@ -127,10 +127,12 @@ async def test_a_run_is_followed_live_by_another_process_and_cancelled_from_ther
     async with house(database) as ours, house(database) as theirs:
         await ours.run(*HALF, asyncio.Event())
         seen = []
-        async for event in theirs.log.follow("t1", "r1"):
-            seen.append(json.loads(event.data)["type"])
-            if seen == KINDS[:3]:
-                assert await theirs.log.cancel("t1", "r1")
+        # The number is there so that a loss of the feature ends the test.
+        async with asyncio.timeout(60):
+            async for event in theirs.log.follow("t1", "r1"):
+                seen.append(json.loads(event.data)["type"])
+                if seen == KINDS[:3]:
+                    assert await theirs.log.cancel("t1", "r1")
         assert seen[:4] == KINDS[:4]
         assert len(seen) == 5
         assert not await theirs.log.cancel("t1", "r1")

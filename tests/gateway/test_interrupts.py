@@ -14,11 +14,13 @@ from starlette.applications import Starlette
 from tests.gateway.raw_server import SSE_HEAD, Exchange, raw_server
 from tests.gateway.stack import Client, Json, open_client, run_body, serve, summary
 from threadkeep.api.app import create_app
+from threadkeep.domain.resume import read_answers
 from threadkeep.gateway.agents import agents_of
 from threadkeep.gateway.inputs import parse_body
 from threadkeep.gateway.interrupts import with_entries
 from threadkeep.gateway.upstream import Upstream
 from threadkeep.services.container import Container
+from threadkeep.services.sessions import Filters
 from threadkeep.settings import Settings
 from threadkeep.testing.agents import ScriptedAgent, Step
 
@@ -305,6 +307,36 @@ async def test_a_run_that_was_cancelled_has_used_its_answers_up(alice: Device, a
         await anext(stream)
         assert await alice.cancel(run="r2")
     assert await alice.states() == [("i1", "resolved", "r2")]
+
+
+async def test_what_a_process_that_died_was_answering_is_open_again(
+    container: Container, agent: ScriptedAgent, token: str
+) -> None:
+    async with device(container, agent, token) as alice:
+        await alice.run()
+        agent.events = [FINISHED]
+        principal = await container.tokens.authenticate(f"Bearer {token}")
+        (space,), _ = await container.spaces.page(principal, limit=1)
+        (session,), _ = await container.sessions.page(principal, space.id, Filters(), limit=1)
+        answers = read_answers({"resume": [RESOLVED]}, "block")
+        await container.runs.begin(
+            principal,
+            space.id,
+            session.id,
+            run_id="lost",
+            parent_run_id=None,
+            owner="gone",
+            lease_seconds=-1,
+            answers=answers,
+        )
+        assert await alice.states() == [("i1", "resolved", "lost")]
+        assert (await alice.resume(RESOLVED)).status_code == 200
+        assert await alice.states() == [("i1", "resolved", "r2")]
+        assert [(run["runId"], run["status"]) for run in await alice.runs()] == [
+            ("r2", "finished"),
+            ("lost", "interrupted"),
+            ("r1", "finished"),
+        ]
 
 
 async def test_an_answer_to_what_only_the_agent_knows_passes(alice: Device, agent: ScriptedAgent) -> None:
