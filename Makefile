@@ -16,7 +16,7 @@ MEM0 := 0.1.118 1.0.11 2.2.1
 JAVASCRIPT := ag-ui-1.0.0 ag-ui-0.0.59 copilotkit-1.75.0
 
 .DEFAULT_GOAL := check
-.PHONY: check demo test interop lint fix eval bench help
+.PHONY: check demo test interop lint fix eval bench chaos help
 
 check: lint test interop  ## Lint, test, and drive the published clients: what CI runs
 
@@ -48,6 +48,9 @@ eval: $(VENV)/ready  ## Say how good extraction is on the labelled set, by the m
 
 bench: $(VENV)/ready  ## Measure, as ratios in one run
 	$(BIN)/python -m bench
+
+chaos: $(VENV)/ready  ## Kill gateways for two minutes while clients talk, and look for what was lost
+	THREADKEEP_CHAOS_SECONDS=120 $(BIN)/python -m pytest tests/e2e/test_chaos.py
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
