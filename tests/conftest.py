@@ -24,7 +24,7 @@ from threadkeep.testing import postgres, valkey
 from threadkeep.transport.in_process import InProcessTransport
 
 ENGINES = ("sqlite", "postgresql")
-_SERVER_START = 30
+_SERVER_START = 60
 """Seconds that a server may take to listen before the test fails."""
 
 

@@ -94,14 +94,7 @@ def test_migrate_says_what_it_did(tmp_path: Path) -> None:
         (["serve", "--colour", "red"], "No such option"),
         (["serve", "--workers", "0"], "0 is not in the range"),
         (["serve", "--workers", "2"], "--workers needs PostgreSQL"),
-        (
-            ["serve", "--workers", "2", "--database", "postgresql://x", "--agent", "a:b"],
-            "cannot be combined with --agent or --upstream",
-        ),
-        (
-            ["serve", "--workers", "2", "--database", "postgresql://x", "--upstream", "http://x"],
-            "cannot be combined with --agent or --upstream",
-        ),
+        (["serve", "--valkey", "http://x"], "'http://x' is no Valkey URL; give valkey://HOST:PORT"),
         (["serve", "--workers", "2", "--port", "0", "--database", "postgresql://x@127.0.0.1:1/y"], "cannot be reached"),
         (["serve", "--log-format", "xml"], "'xml' is not one of 'json', 'text'"),
         (["serve", "--rate-limit", "-1"], "-1 is not in the range"),

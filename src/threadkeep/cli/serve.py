@@ -81,11 +81,6 @@ def _check_workers(settings: Settings) -> None:
         raise click.UsageError(
             "--workers needs PostgreSQL: one process writes to a SQLite file faster than several that take turns."
         )
-    if settings.agent or settings.upstream:
-        raise click.UsageError(
-            "--workers cannot be combined with --agent or --upstream: a run can be followed and cancelled only in the "
-            "process that it runs in. Serve the gateway with one worker, beside a Memory Service with many."
-        )
 
 
 def _announce(settings: Settings, url: str, secret: str | None) -> None:
