@@ -263,6 +263,8 @@ async def test_a_user_that_is_no_name_is_an_error_of_the_host_s(tmp_path: Path) 
         ({"agent": ScriptedAgent(), "settings": {}}, TypeError, "Settings, not dict"),
         ({"agent": ScriptedAgent(), "settings": Settings(client_messages="x")}, Invalid, "client_messages is one of"),
         ({"agent": ScriptedAgent(), "settings": Settings(run_lease=0)}, Invalid, "run_lease is a whole number from 1"),
+        ({"agent": ScriptedAgent(), "settings": Settings(run_policy="x")}, Invalid, "run_policy is one of"),
+        ({"agent": ScriptedAgent(), "settings": Settings(open_interrupts="x")}, Invalid, "open_interrupts is one of"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_made(
