@@ -261,7 +261,7 @@ async def test_a_long_thread_shows_its_newest_messages_and_where_the_others_are(
             while (await own.until("TEXT_MESSAGE_END"))[-1].id != "r2:360":
                 pass
             async with tab(client) as other:
-                prelude = await other.until("CUSTOM")
+                prelude = await other.until("MESSAGES_SNAPSHOT")
                 gate.set()
                 await other.until("RUN_FINISHED")
     contents = [message["content"] for message in prelude[1].json["messages"]]
@@ -315,6 +315,11 @@ async def test_what_a_run_asked_and_nobody_has_answered_is_asked_again(
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
         assert (await connect(client))[-1].json["outcome"] == asks
+        agent.events = [{**STARTED, "runId": "r2"}, *said("m2", "Done"), {**FINISHED, "runId": "r2"}]
+        answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
+        await client.run(run_body(run="r2", messages=[], resume=answer))
+        assert "outcome" not in (await connect(client))[-1].json
+        assert "outcome" not in (await connect(client, run="r1"))[-1].json
 
 
 async def test_a_thread_that_is_not_there_is_refused_to_whoever_gets_it_and_empty_to_whoever_posts(
