@@ -53,7 +53,12 @@ async function agentOf(thread) {
   return agent;
 }
 
-const shown = (agent) => ({ messages: agent.messages, state: agent.state, errors: errors.splice(0) });
+const shown = (agent) => ({
+  messages: agent.messages,
+  state: agent.state,
+  interrupts: agent.pendingInterrupts,
+  errors: errors.splice(0),
+});
 
 const commands = {
   async info() {
@@ -64,10 +69,10 @@ const commands = {
     await core.connectAgent({ agent });
     return shown(agent);
   },
-  async run({ thread, message }) {
+  async run({ thread, message, resume }) {
     const agent = await agentOf(thread);
-    agent.addMessage(message);
-    await core.runAgent({ agent });
+    if (message) agent.addMessage(message);
+    await core.runAgent({ agent, ...(resume ? { resume } : {}) });
     return shown(agent);
   },
   async stop({ thread }) {

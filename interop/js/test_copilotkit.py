@@ -1,5 +1,6 @@
 """The published CopilotKit client uses the gateway as its runtime: it lists, opens, runs and stops threads."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from interop.js.conftest import Served
 from interop.js.page import Page
 
 QUESTION = {"id": "u1", "role": "user", "content": "How warm is it?"}
+FOLDER = "copilotkit-1.75.0"
 ANSWER = ["user", "reasoning", "assistant", "tool", "assistant"]
 Open = Callable[[], Page]
 
@@ -22,7 +24,7 @@ def open_page(request: pytest.FixtureRequest, served: Served) -> Iterator[Open]:
     url = f"{served.url}/copilotkit"
     with ExitStack() as stack:
         yield lambda: stack.enter_context(
-            page.opened("frontend.mjs", "copilotkit-1.75.0", url, TOKEN, *([request.param] if request.param else []))
+            page.opened("frontend.mjs", FOLDER, url, TOKEN, *([request.param] if request.param else []))
         )
 
 
@@ -38,7 +40,7 @@ def test_a_page_connects_and_finds_the_agent_and_the_threads(open_page: Open) ->
 def test_a_thread_is_run_twice_and_opened_on_another_device(open_page: Open, served: Served, thread: str) -> None:
     served.upstream.play(thread, scripts.answer("a"), scripts.answer("b"))
     first = open_page()
-    assert first.do("open", thread=thread) == {"messages": [], "state": {}, "errors": []}
+    assert first.do("open", thread=thread) == {"messages": [], "state": {}, "interrupts": [], "errors": []}
     shown = first.do("run", thread=thread, message=QUESTION)
     assert [message["role"] for message in shown["messages"]] == ANSWER
     shown = first.do("run", thread=thread, message={**QUESTION, "id": "u2"})
@@ -81,6 +83,31 @@ def test_a_run_that_is_stopped_ends_for_its_page_and_for_the_agent(
     assert run["status"] == "interrupted"
     shown = page_.do("run", thread=thread, message={**QUESTION, "id": "u2"})
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant", *ANSWER]
+
+
+def test_a_question_is_answered_on_another_device(open_page: Open, served: Served, thread: str) -> None:
+    asked = {"id": "i1", "reason": "confirmation", "message": "Send it?"}
+    asking = [scripts.started(), scripts.finished(outcome={"type": "interrupt", "interrupts": [asked]})]
+    served.upstream.play(thread, asking, scripts.answer("b"))
+    assert open_page().do("run", thread=thread, message=QUESTION)["interrupts"] == [asked]
+    second = open_page()
+    assert second.do("open", thread=thread)["interrupts"] == [asked]
+    answer = {"interruptId": "i1", "status": "resolved", "payload": {"yes": True}}
+    shown = second.do("run", thread=thread, resume=[answer])
+    assert (shown["messages"][-1]["content"], shown["interrupts"], shown["errors"]) == ("It is 18 degrees", [], [])
+
+
+def test_suggestions_come_from_the_agent_and_leave_no_thread(served: Served, thread: str) -> None:
+    """Over one path for all the client would make them by runs of its own."""
+    suggestions = {"suggestions": [{"title": "Paris", "message": "How warm is it in Paris?"}]}
+    call = scripts.call("s1", "s", json.dumps(suggestions), result="")[:3]
+    call[0]["toolCallName"] = "copilotkitSuggest"
+    served.upstream.play_next([scripts.started(), *call, scripts.finished()])
+    with page.opened("frontend.mjs", FOLDER, f"{served.url}/copilotkit", TOKEN) as page_:
+        before = [found["id"] for found in listed(page_, archived=True)]
+        (suggestion,) = page_.do("suggest", thread=thread)
+        assert suggestion["message"] == "How warm is it in Paris?"
+        assert [found["id"] for found in listed(page_, archived=True)] == before
 
 
 def test_threads_are_listed_renamed_archived_and_deleted(open_page: Open, served: Served, thread: str) -> None:

@@ -21,15 +21,21 @@ class Upstream:
         self.inputs: dict[str, Json] = {}
         self.left: dict[str, threading.Event] = {}
         self._scripts: dict[str, list[Sequence[Step]]] = {}
+        self._next: Sequence[Step] = ()
 
     def play(self, thread: str, *scripts: Sequence[Step]) -> None:
         """What the agent says in the thread: a script for each run."""
         self._scripts[thread] = list(scripts)
 
+    def play_next(self, script: Sequence[Step]) -> None:
+        """What the agent says in the next thread that nothing is written down for: clients make up some ids."""
+        self._next = script
+
     def script_of(self, given: Json) -> Sequence[Step]:
         self.inputs[given["runId"]] = given
         self.left.setdefault(given["runId"], threading.Event())
-        return self._scripts[given["threadId"]].pop(0)
+        scripts = self._scripts.get(given["threadId"])
+        return scripts.pop(0) if scripts else self._next
 
 
 @contextmanager
