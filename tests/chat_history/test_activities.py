@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.chat_history.folded import fold
+from tests.chat_history.folded import NOW, fold
 from tests.chat_history.scripts import finished, run_of, said, started, thought
 from threadkeep.chat_history.constants import Role
 
@@ -62,6 +62,18 @@ def test_a_patch_for_an_activity_that_is_not_there_makes_none() -> None:
     assert shown(run_of(delta("a1", {"op": "add", "path": "/a", "value": 1}), said("a1", "text"))) == [
         ("a1", Role.ASSISTANT, None, "text")
     ]
+
+
+def test_a_patch_for_an_activity_that_is_not_there_is_counted_as_stray() -> None:
+    folded = fold(run_of(delta("a1", {"op": "add", "path": "/n", "value": 1})))
+    assert folded.turn.stray == 1
+
+
+def test_an_activity_is_written_when_it_has_been_patched() -> None:
+    folded = fold([started(), snapshot("a1", {"n": 0})])
+    folded.turn.dirty.clear()
+    folded.apply("ACTIVITY_DELTA", delta("a1", {"op": "add", "path": "/n", "value": 1}), NOW)
+    assert list(folded.turn.dirty) == folded.rows
 
 
 def test_a_snapshot_that_is_not_to_replace_only_makes_what_is_missing() -> None:
