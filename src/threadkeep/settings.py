@@ -87,7 +87,7 @@ class Settings:
     embedding_api_key: str | None = _secret("The key for that endpoint.")
     run_lease: int = _setting(15, "Seconds after which the run of a process that has died is ended.")
     run_bytes: int = _setting(
-        32 * 1024 * 1024, "Bytes of a run that may wait for the store; what is beyond them is missing in its record."
+        32 * 1024 * 1024, "Bytes of a run that may wait for the store; with more its agent has to wait too."
     )
     run_policy: str = _setting(
         REJECT,

@@ -145,7 +145,7 @@ async def test_an_event_that_is_no_json_ends_the_run_and_closes_its_agent() -> N
 
 
 async def test_an_agent_is_held_up_when_too_much_of_its_run_waits_for_the_log() -> None:
-    house = House(run_of(said("m1", *["word "] * 50)), max_waiting_bytes=1_000)
+    house = House(run_of(said("m1", *["word "] * 50)), max_waiting_bytes=5_000)
     house.writer.gate.clear()
     handle = await house.manager.run(wire_input(messages=HELLO))
     stream = handle._logged
@@ -153,7 +153,7 @@ async def test_an_agent_is_held_up_when_too_much_of_its_run_waits_for_the_log() 
     await until(lambda: stream.is_full)
     for _ in range(50):
         await asyncio.sleep(0)
-    assert 1_000 < stream._waiting_bytes < 1_200
+    assert 5_000 < stream._waiting_bytes < 5_500
     house.writer.gate.set()
     assert len(await read(handle)) == 54
 
@@ -238,11 +238,23 @@ async def test_a_run_is_over_when_its_readers_have_its_end() -> None:
     assert house.writer.ending == RunEnding("finished")
 
 
-async def test_a_run_that_is_abandoned_writes_nothing_more() -> None:
-    house = House([started(), asyncio.Event()])
+@pytest.mark.parametrize("where", ["before its end", "while its end is stored"])
+async def test_a_run_that_is_abandoned_writes_nothing_more(where: str) -> None:
+    house = House([started(), asyncio.Event()] if where == "before its end" else run_of(said("m1", "Hi")))
     house.writer.gate.clear()
+
+    async def hang() -> None:
+        if house.messages.transactions:
+            await asyncio.Event().wait()
+
+    house.messages.before_write = hang
     handle = await house.manager.run(wire_input(messages=HELLO))
     await house.writer.entered.wait()
-    await handle.abandon()
+    if where == "while its end is stored":
+        await until(lambda: handle._is_closed)
+    async with asyncio.timeout(20):
+        await handle.abandon()
     house.writer.gate.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
     assert (house.writer.events, house.writer.ending) == ([], None)

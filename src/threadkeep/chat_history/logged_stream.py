@@ -35,6 +35,8 @@ PAGE_BYTES = 64 * 1024
 GROUP_BYTES = 1024 * 1024
 """How much one call takes to the log."""
 _FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
+_OVERHEAD = 200
+"""Bytes that an event takes beside its own, about as the record counts it (`ag_ui/backlog.py`)."""
 
 logger = logging.getLogger("threadkeep.chat_history")
 
@@ -84,7 +86,7 @@ class LoggedStream:
         if self.closed:
             raise ValueError("The stream is closed; nothing can be published on it")
         self._waiting.append(data)
-        self._waiting_bytes += len(data)
+        self._waiting_bytes += len(data) + _OVERHEAD
         self._write_on()
 
     def end(self, data: bytes, ending: RunEnding) -> None:
@@ -111,6 +113,7 @@ class LoggedStream:
 
     async def close(self) -> None:
         """Write nothing more, whatever is missing in the log."""
+        self._is_shut = True
         self._is_shut = True
         if self._deadline is not None:
             self._deadline.cancel()
@@ -199,7 +202,7 @@ class LoggedStream:
             self._deadline.cancel()
         self._is_over = True
         self._waiting.append(terminal)
-        self._waiting_bytes += len(terminal)
+        self._waiting_bytes += len(terminal) + _OVERHEAD
         self._have_logged(len(events))
 
     async def _until_answered(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -229,7 +232,7 @@ class LoggedStream:
     def _have_logged(self, count: int) -> None:
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         size = sum(map(len, taken))
-        self._waiting_bytes -= size
+        self._waiting_bytes -= size + _OVERHEAD * len(taken)
         self._kept.extend(taken)
         self._kept_bytes += size
         self._logged += count

@@ -52,6 +52,7 @@ class RunHandle:
         self._logged: LoggedStream | None = None
         self._elsewhere: RunWriter | None = None
         self._ending: RunEnding | None = None
+        self._is_abandoned = False
         self._blocks = OpenBlocks()
         self._task: asyncio.Task[None] | None = None
 
@@ -129,6 +130,7 @@ class RunHandle:
 
     async def abandon(self) -> None:
         """Let the run go without an end, for a process that ends. What is not stored of it is lost to this process."""
+        self._is_abandoned = True
         self._abandon()
         if self._logged is not None:
             await self._logged.close()
@@ -171,7 +173,7 @@ class RunHandle:
         finally:
             self._channel.close()
         try:
-            if isinstance(agent, AGUIStorageAgent):
+            if isinstance(agent, AGUIStorageAgent) and not self._is_abandoned:
                 await agent.stored()
         finally:
             if self._logged is not None:

@@ -31,7 +31,8 @@ def storing(agent: GuardedAgent, history: History, settings: Settings) -> AGUISt
         history.chats,
         history.messages,
         agent,
-        max_pending_bytes=settings.run_bytes,
+        # More than may wait for the log, at which the agent is held up: so the record misses nothing.
+        max_pending_bytes=2 * settings.run_bytes,
         repair=partial(repair_messages, keep_unsigned=settings.keep_unsigned) if settings.repair else None,
         input_rules=INPUT_RULES[settings.client_messages],
     )
