@@ -140,7 +140,10 @@ async def test_the_mounted_gateway_of_the_docs_carries_runs_out_for_the_users_of
     monkeypatch.chdir(tmp_path)
     module = execute(snippet("docs/gateway.md", "mounted"))
 
-    async with served(module["app"]) as url, httpx.AsyncClient(base_url=f"{url}/agui/", trust_env=False) as http:
+    async with (
+        served(module["app"]) as url,
+        httpx.AsyncClient(base_url=f"{url}/agui/", trust_env=False, timeout=60) as http,
+    ):
         refused = await http.get("threads/")
         http.cookies.set("user", "ann")
         ran = await http.post("", json=run_body())

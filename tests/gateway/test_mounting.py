@@ -16,12 +16,14 @@ from starlette.requests import Request
 from tests.gateway.hosts import HOSTS, Host, fastapi, served, starlette
 from tests.gateway.stack import Frame, read_frames, row, run_body, summary
 from threadkeep import embedded
+from threadkeep.domain.principal import Principal
 from threadkeep.errors import Forbidden, Invalid, Unavailable
 from threadkeep.gateway import Gateway, create_app
 from threadkeep.gateway.agents import BadAgent
 from threadkeep.gateway.histories import SPACE_KEY
 from threadkeep.persistence import DRMemorySpace
 from threadkeep.services.container import Container
+from threadkeep.services.tokens import Tokens
 from threadkeep.settings import Settings
 from threadkeep.storage.database import BadDatabaseURL
 from threadkeep.testing.agents import ScriptedAgent, Step
@@ -46,7 +48,7 @@ def user_of(request: Request) -> str | None:
 @asynccontextmanager
 async def browser(url: str, user: str | None = "ann") -> AsyncIterator[httpx.AsyncClient]:
     cookies = {} if user is None else {"user": user}
-    async with httpx.AsyncClient(base_url=url, cookies=cookies, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=url, cookies=cookies, trust_env=False, timeout=60) as http:
         yield http
 
 
@@ -136,7 +138,7 @@ async def test_a_user_of_the_host_s_is_the_user_of_that_name_everywhere(database
     async with (
         create_app(agent=ScriptedAgent(WHOLE), database=database, authenticate=user_of_header) as gateway,
         served(starlette("/agui", gateway, has_lifespan=False)) as url,
-        httpx.AsyncClient(base_url=f"{url}/agui/", headers={"X-User": "ann"}) as http,
+        httpx.AsyncClient(base_url=f"{url}/agui/", headers={"X-User": "ann"}, timeout=60) as http,
     ):
         await run(http)
     async with embedded.client(database, user="ann") as client:
@@ -191,6 +193,22 @@ async def test_many_first_requests_open_it_once(tmp_path: Path, monkeypatch: pyt
     await gateway.aclose()
     assert [answer.status_code for answer in answers] == [200] * 8
     assert opened == [f"sqlite:///{tmp_path}/t.db"]
+
+
+async def test_a_user_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = Tokens.local_principal
+
+    async def count(tokens: Tokens, name: str = "local") -> Principal:
+        asked.append(name)
+        return await real(tokens, name)
+
+    monkeypatch.setattr(Tokens, "local_principal", count)
+    gateway = create_app(agent=ScriptedAgent(), database=f"sqlite:///{tmp_path}/t.db", authenticate=user_of)
+    async with served(gateway) as url, browser(f"{url}/") as ann, browser(f"{url}/", "bob") as bob:
+        for _ in range(2):
+            assert [(await each.get("threads/")).status_code for each in (ann, bob)] == [200, 200]
+    assert asked == ["ann", "bob"]
 
 
 async def test_an_opening_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
