@@ -74,6 +74,22 @@ async def test_one_who_listens_in_the_same_process_is_woken_at_once(pair: Pair) 
         assert await news.wait(0)
 
 
+async def test_what_was_told_here_is_not_heard_again_from_the_server(valkey_url: str) -> None:
+    one, other = ValkeyBus(valkey_url, "echo"), ValkeyBus(valkey_url, "echo")
+    async with one.listen("a") as mine, one.listen("b") as back, other.listen("a") as there:
+        for news in (mine, back, there):
+            assert await news.wait(PATIENCE)
+        one.publish("a")
+        assert await mine.wait(0)
+        # What comes back from the other is behind what the server had to say of the first.
+        assert await there.wait(PATIENCE)
+        other.publish("b")
+        assert await back.wait(PATIENCE)
+        assert not await mine.wait(0)
+    await one.close()
+    await other.close()
+
+
 async def test_who_has_left_is_forgotten_and_may_come_back(pair: Pair) -> None:
     for _ in range(3):
         async with pair.hearer.listen("a") as news:
