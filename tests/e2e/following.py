@@ -1,7 +1,7 @@
 """A reader that follows a run over several gateways: cut off anywhere, it goes on after the last event that it has."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +14,16 @@ TERMINALS = ("RUN_FINISHED", "RUN_ERROR")
 
 @dataclass
 class Reader:
-    """What a client has seen of one run. `seen` are the events with an index, `unnumbered` those without."""
+    """What a client has seen of one run: `seen` are the events with an index, and `unnumbered` those that came without
+    one, as the log did not have them yet, by the index that they are to have.
+    """
 
     thread_id: str
     run_id: str
     seen: dict[int, bytes] = field(default_factory=dict)
-    unnumbered: list[bytes] = field(default_factory=list)
+    unnumbered: dict[int, bytes] = field(default_factory=dict)
     terminal: Json | None = None
-    streams: int = 0
-    cut_off: int = 0
+    place: int = 0
 
     @property
     def path(self) -> str:
@@ -53,7 +54,7 @@ class Reader:
         if response.status_code != 200:
             await response.aread()
             return response.status_code
-        self.streams += 1
+        self.place = max(self.seen, default=-1) + 1
         async with aclosing(blocks(response)) as incoming:
             async for block in incoming:
                 self.take(block)
@@ -63,7 +64,10 @@ class Reader:
         return 200
 
     def take(self, block: bytes) -> None:
-        """One frame. It may repeat nothing that has an index, and leave none out."""
+        """One frame. A stream leaves no event out, repeats none, and gives each the index that is its place.
+
+        Where a process has lost its run, what it sent without an index is not in the log: what is comes in its place.
+        """
         if block.startswith(b":"):
             return
         assert self.terminal is None, f"{block!r} comes after the end"
@@ -73,15 +77,18 @@ class Reader:
         if lines[0].startswith(b"id: "):
             run_id, _, index = lines[0][4:].decode().rpartition(":")
             assert run_id == self.run_id
-            assert int(index) == len(self.seen), f"{lines[0]!r} follows {self.last_id}"
-            self.seen[int(index)] = data
+            last = max(self.seen, default=-1)
+            assert last < int(index) <= self.place, f"{lines[0]!r} follows {self.run_id}:{last}, at {self.place}"
+            self.place = int(index)
+            self.seen[self.place] = data
         else:
-            self.unnumbered.append(data)
+            self.unnumbered[self.place] = data
+        self.place += 1
         if event["type"] in TERMINALS:
             self.terminal = event
 
 
-async def blocks(response: httpx.Response) -> AsyncIterator[bytes]:
+async def blocks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """What stands between empty lines, as it comes."""
     rest = b""
     async for chunk in response.aiter_raw():
