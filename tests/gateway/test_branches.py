@@ -160,6 +160,17 @@ async def test_a_branch_that_leaves_far_back_is_found_in_few_queries(
     ]
 
 
+async def test_a_conversation_that_began_anew_has_nothing_before_it_however_long_the_thread(
+    alice: Client, agent: Answering
+) -> None:
+    agent.answers = 130
+    await ask(alice, "r1", "one")
+    agent.answers = 1
+    await ask(alice, "r2", "one, and more")
+    assert agent.given["r2"] == ["one, and more"]
+    assert await pages(alice, 100) == [["one, and more", "r2.0"]]
+
+
 async def test_a_branch_of_a_run_that_is_not_there_is_none(alice: Client) -> None:
     await two_branches(alice)
     response = await alice.http.get("/agui/threads/t1/messages/", params={"run": "r9"})

@@ -187,6 +187,29 @@ async def test_a_run_that_ends_between_the_prelude_and_the_tail_is_seen_to_its_e
     assert shown(frames) == [ASKED, {"id": "m1", "role": "assistant", "content": "Hello"}]
 
 
+async def test_a_run_that_ends_before_its_log_is_read_ends_for_the_reader_too(
+    container: Container, app: Starlette, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+    agent = ScriptedAgent([*HALF, gate, *REST])
+    async with opened(container, app, token, agent) as (client, _), client.stream() as run:
+        own = Tab(run)
+        await own.until("TEXT_MESSAGE_CONTENT")
+        get = container.runs.get
+
+        async def end_and_get(*args: Any) -> Any:
+            if not gate.is_set():
+                gate.set()
+                await own.until("RUN_FINISHED")
+            return await get(*args)
+
+        monkeypatch.setattr(container.runs, "get", end_and_get)
+        frames = await connect(client)
+    assert types(frames) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED"]
+    assert [frame.id for frame in frames if frame.id] == ["r1:8"]
+    assert shown(frames) == [ASKED, {"id": "m1", "role": "assistant", "content": "Hello"}]
+
+
 async def begin_elsewhere(container: Container, token: str, body: Json) -> None:
     """The row of a run whose process has not come further yet."""
     principal = await container.tokens.authenticate(f"Bearer {token}")
