@@ -92,8 +92,13 @@ class Container:
         Raises BadDatabaseURL, BadValkeyURL, BadModelSettings, BadAllowance, MissingExtra, SchemaTooNew, Unavailable.
         """
         endpoints = Endpoints(settings)
-        await migrate(settings.database)
-        database = await open_database(settings.database, connections=settings.database_connections)
+        bus = _bus(settings)
+        try:
+            await migrate(settings.database)
+            database = await open_database(settings.database, connections=settings.database_connections)
+        except BaseException:
+            await bus.close()
+            raise
         if tracing is not None:
             from threadkeep.storage.traced import TracedDatabase
 
@@ -102,7 +107,6 @@ class Container:
         embedding = Embedding(database, embedder or endpoints.embedder)
         memories = Memories(database, embedding)
         jobs = Jobs(database)
-        bus = _bus(settings)
         models = models or endpoints
         return cls(
             settings,

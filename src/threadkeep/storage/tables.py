@@ -6,11 +6,18 @@ Times are microseconds since 1970. JSON is kept as the text that came.
 `live_key` holds the deduplication key while the row lives and NULL afterwards: that frees the key.
 """
 
+from collections.abc import Iterator
+
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, Table, Text, text
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"},
 )
+
+
+def _key(*names: str) -> Iterator[Column[str]]:
+    """Columns of text that the primary key has in this order."""
+    return (Column(name, Text, primary_key=True) for name in names)
 
 
 def _partial(name: str, wanted: str, *before: str, unique: bool = False) -> Index:
@@ -46,8 +53,7 @@ spaces = Table(
 sessions = Table(
     "sessions",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
+    *_key("space_id", "session_id"),
     Column("participants", Text, nullable=False),
     Column("description", Text),
     Column("description_folded", Text),
@@ -69,8 +75,7 @@ sessions = Table(
 session_counters = Table(
     "session_counters",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
+    *_key("space_id", "session_id"),
     # What makes the numbers gapless: an append takes its range from here, under the lock of this row.
     Column("last_seq", BigInteger, nullable=False),
     Column("event_count", BigInteger, nullable=False),
@@ -93,8 +98,7 @@ session_counters = Table(
 participants = Table(
     "participants",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("participant", Text, primary_key=True),
+    *_key("space_id", "participant"),
     # A session's ids sort by its time of creation, so this key is also the order of a list.
     Column("session_id", Text, primary_key=True),
     Column("description_folded", Text),
@@ -109,8 +113,7 @@ participants = Table(
 events = Table(
     "events",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
+    *_key("space_id", "session_id"),
     Column("seq", BigInteger, primary_key=True),
     Column("type", Text),
     Column("emitter_type", Text, nullable=False),
@@ -133,8 +136,7 @@ events = Table(
 memories = Table(
     "memories",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
+    *_key("space_id", "memory_id"),
     # All four ids in one: equal for equal scopes, and for no others.
     Column("scope", Text, nullable=False),
     Column("user_id", Text),
@@ -169,9 +171,7 @@ memories = Table(
 memory_sources = Table(
     "memory_sources",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
+    *_key("space_id", "memory_id", "session_id"),
     Column("seq", BigInteger, primary_key=True),
     Index("ix_memory_sources_session", "space_id", "session_id", "seq"),
     sqlite_with_rowid=False,
@@ -180,8 +180,7 @@ memory_sources = Table(
 memory_history = Table(
     "memory_history",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
+    *_key("space_id", "memory_id"),
     Column("number", BigInteger, primary_key=True),
     Column("event", Text, nullable=False),
     Column("old_text", Text),
@@ -195,8 +194,7 @@ memory_history = Table(
 memory_vectors = Table(
     "memory_vectors",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
+    *_key("space_id", "memory_id"),
     Column("model", Text, nullable=False),
     Column("vector", LargeBinary, nullable=False),
     # That of the space when it was written: whoever holds the vectors of a space in memory reads on from there.
@@ -219,8 +217,7 @@ memory_versions = Table(
 memory_search = Table(
     "memory_search",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
+    *_key("space_id", "memory_id"),
     Column("words", Text, nullable=False),
 )
 
@@ -228,8 +225,7 @@ memory_search = Table(
 extractions = Table(
     "extractions",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
+    *_key("space_id", "session_id"),
     Column("state", Text, nullable=False),
     # Up to this number each event was read, once; up to that one they are to be read.
     Column("read_to", BigInteger, nullable=False, server_default="0"),
@@ -272,8 +268,7 @@ event_lookup_keys = Table(
     metadata,
     Column("space_id", Text, primary_key=True),
     # Before the type, which a look-up need not name.
-    Column("lookup_key", Text, primary_key=True),
-    Column("type", Text, primary_key=True),
+    *_key("lookup_key", "type"),
     Column("session_id", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Index("ix_event_lookup_keys_event", "space_id", "session_id", "seq"),
@@ -284,9 +279,7 @@ event_lookup_keys = Table(
 jobs = Table(
     "jobs",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),
+    *_key("space_id", "session_id", "kind"),
     Column("bucket", BigInteger, nullable=False),
     Column("due_at", BigInteger, nullable=False),
     Column("claimed_by", Text),
@@ -303,9 +296,7 @@ jobs = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("user_id", Text, primary_key=True),
-    Column("idempotency_key", Text, primary_key=True),
+    *_key("space_id", "user_id", "idempotency_key"),
     Column("fingerprint", Text, nullable=False),
     Column("answer", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
@@ -315,9 +306,7 @@ idempotency_keys = Table(
 runs = Table(
     "runs",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
-    Column("run_id", Text, primary_key=True),
+    *_key("space_id", "session_id", "run_id"),
     Column("parent_run_id", Text),
     Column("user_id", Text, nullable=False),
     Column("tenant_id", Text, nullable=False),
@@ -345,9 +334,7 @@ runs = Table(
 run_events = Table(
     "run_events",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
-    Column("run_id", Text, primary_key=True),
+    *_key("space_id", "session_id", "run_id"),
     # The events of a run are numbered from 0, without a gap.
     Column("first_index", BigInteger, primary_key=True),
     # 0 says: whoever had the run before may write nothing here any more.
@@ -363,10 +350,7 @@ run_events = Table(
 interrupts = Table(
     "interrupts",
     metadata,
-    Column("space_id", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
-    Column("run_id", Text, primary_key=True),
-    Column("interrupt_id", Text, primary_key=True),
+    *_key("space_id", "session_id", "run_id", "interrupt_id"),
     # Its place among those of the run.
     Column("place", BigInteger, nullable=False),
     Column("payload", Text, nullable=False),
