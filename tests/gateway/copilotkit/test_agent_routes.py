@@ -129,6 +129,17 @@ async def test_where_nothing_runs_nothing_is_stopped(alice: Frontend) -> None:
     assert answer == {"stopped": False, "message": "Run 'r1' is not the active run."}
 
 
+async def test_a_run_that_is_not_the_one_named_goes_on(alice: Frontend, agent: ScriptedAgent) -> None:
+    gate = asyncio.Event()
+    agent.events = [*HALF, gate, *ANSWER[3:]]
+    async with alice.running() as stream:
+        await until(stream, b"TEXT_MESSAGE_CONTENT")
+        answer = await alice.ask("POST", "/agent/default/stop/t1", json={"runId": "r0"})
+        assert agent.open_runs == 1
+        gate.set()
+    assert answer == {"stopped": False, "message": "Run 'r0' is not the active run."}
+
+
 async def test_the_run_of_another_user_is_not_stopped(
     alice: Frontend, agent: ScriptedAgent, container: Container
 ) -> None:

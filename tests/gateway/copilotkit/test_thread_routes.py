@@ -24,9 +24,14 @@ ANSWER = [
 
 
 @pytest.fixture
-async def alice(container: Container, app: Starlette, token: str) -> AsyncIterator[Frontend]:
+def agent() -> ScriptedAgent:
+    return ScriptedAgent(ANSWER)
+
+
+@pytest.fixture
+async def alice(container: Container, app: Starlette, token: str, agent: ScriptedAgent) -> AsyncIterator[Frontend]:
     async with (
-        serve(container, app, agents_of(ScriptedAgent(ANSWER))) as gateway,
+        serve(container, app, agents_of(agent)) as gateway,
         open_client(gateway, token) as client,
     ):
         yield Frontend(client)
@@ -126,10 +131,14 @@ async def test_a_thread_is_looked_into(alice: Frontend) -> None:
     assert await alice.ask("GET", f"{path}/events") == {"events": ANSWER}
 
 
-async def test_the_events_of_all_runs_come_in_the_order_of_the_runs(alice: Frontend) -> None:
+async def test_the_events_of_all_runs_come_in_the_order_of_the_runs(alice: Frontend, agent: ScriptedAgent) -> None:
     await alice.run(run="r1")
+    # More than is read from the log at once.
+    long = [{"type": "CUSTOM", "name": f"long {n}", "value": "x" * 600_000} for n in range(4)]
+    agent.events = [ANSWER[0], *long, ANSWER[-1]]
     await alice.run(run="r2", user_id="u2")
-    assert (await alice.ask("GET", "/threads/t1/events"))["events"] == [*ANSWER, *ANSWER]
+    found = (await alice.ask("GET", "/threads/t1/events"))["events"]
+    assert found == [*ANSWER, ANSWER[0], *long, ANSWER[-1]]
 
 
 async def test_a_thread_that_is_none_is_empty_to_whoever_looks_into_it(alice: Frontend) -> None:
