@@ -112,7 +112,7 @@ async def test_a_thread_on_which_nothing_runs_is_told_and_ends(
         STARTED,
         {
             "type": "MESSAGES_SNAPSHOT",
-            "messages": [ASKED, {"id": "m1", "role": "assistant", "name": "scripted", "content": "Hello"}],
+            "messages": [ASKED, {"id": "m1", "role": "assistant", "content": "Hello"}],
         },
         {"type": "STATE_SNAPSHOT", "snapshot": {"page": 2}},
         FINISHED,

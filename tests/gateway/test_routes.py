@@ -37,7 +37,19 @@ async def alice(gateway: Starlette, token: str) -> AsyncIterator[Client]:
 def body_of(step: Step) -> dict[str, Any] | None:
     if step.path == "/agui/":
         return run_body(thread=HERS["thread_id"], run="r-new")
+    if is_opened_empty(step):
+        return {"runId": "r-new"}
     return {"name": "taken"} if step.method == "PATCH" else None
+
+
+def is_opened_empty(step: Step) -> bool:
+    """Whether a thread that is not there is an empty one: clients open threads in which nothing was said yet."""
+    return (step.method, step.path) == ("POST", "/agui/threads/{thread_id}/connect/")
+
+
+def is_empty_to_them(step: Step) -> bool:
+    """Whether a thread that is not there may be an empty one: to CopilotKit's clients many are."""
+    return is_opened_empty(step) or step.path.startswith("/copilotkit/")
 
 
 async def seen(client: Client) -> list[Any]:
@@ -61,7 +73,7 @@ async def test_another_users_thread_is_answered_as_one_that_never_was(
                 for ids in (HERS, NOTHING)
             ]
             assert answers[0] == answers[1], step
-            assert answers[0][0] == 404, step
+            assert answers[0][0] == 404 or (answers[0][0] == 200 and is_empty_to_them(step)), step
             walked += 1
         assert await bob.get("/threads/") == {"items": [], "cursor": None}
 

@@ -26,7 +26,8 @@ _log = logging.getLogger("threadkeep.gateway")
 def storing(agent: GuardedAgent, history: History, settings: Settings) -> AGUIStorageAgent:
     """The agent with its history kept, as the gateway keeps it."""
     return AGUIStorageAgent(
-        agent.name,
+        # A speaker is called what its events say: so a page that opens the thread shows what one does that saw the run.
+        "",
         history.user_uuid,
         history.chats,
         history.messages,
