@@ -28,7 +28,7 @@ GATEWAYS = 3
 CLIENTS = 200
 KILL_EVERY = 4.0
 LEASE = 15
-WORDS, PACE = 20, 0.4
+WORDS, PACE = 12, 1.0
 _GONE = (httpx.TransportError, httpx.StreamError)
 
 
@@ -46,8 +46,8 @@ class Gateways:
     async def kill_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(KILL_EVERY)
-            await asyncio.to_thread(random.choice(self.servers).restart)
             self.kills += 1
+            await asyncio.to_thread(random.choice(self.servers).restart)
 
 
 class Client:
@@ -63,17 +63,16 @@ class Client:
         while not over.is_set():
             reader = Reader(self.thread_id, f"{self.thread_id}.r{len(self.readers)}")
             self.readers.append(reader)
-            canceller = asyncio.create_task(self._cancel(reader)) if random.random() < 0.15 else None
-            await self._follow_to_the_end(reader)
-            if canceller is not None:
-                await canceller
+            await self._follow_to_the_end(reader, cancel_after=3 if random.random() < 0.2 else None)
             assert reader.terminal is not None
             self.figures[reader.terminal["type"]] += 1
 
-    async def _follow_to_the_end(self, reader: Reader) -> None:
+    async def _follow_to_the_end(self, reader: Reader, cancel_after: int | None) -> None:
         is_begun = False
         while reader.terminal is None:
-            frames = random.choice([None, 0, 1, 3, 8])
+            if cancel_after is not None and reader.place >= cancel_after:
+                await self._cancel(reader)
+            frames = random.choice([1, 3] if cancel_after is not None else [None, 1, 3, 8])
             try:
                 if is_begun:
                     status = await reader.go_on(self.gateways.any(), frames)
@@ -96,10 +95,8 @@ class Client:
                 raise AssertionError(f"{reader.run_id}: {status}")
 
     async def _cancel(self, reader: Reader) -> None:
-        await asyncio.sleep(random.uniform(0, WORDS * PACE))
         try:
-            path = reader.path.replace("/events/", "/cancel/")
-            answer = await self.gateways.any().post(path)
+            answer = await self.gateways.any().post(reader.path.replace("/events/", "/cancel/"))
         except _GONE:
             return
         if answer.status_code == 200 and answer.json()["cancelled"]:
