@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from tests.chat_history.cases import load_cases
 from tests.gateway.stack import Client, Json, open_client, read_frames, row, serve, summary
 from threadkeep.api.app import create_app
 from threadkeep.domain.principal import Principal
@@ -293,3 +294,39 @@ async def key_of(stage: Stage, number: int) -> RunKey:
     session = await find_session(stage.container.sessions, history, f"t{number}")
     assert session is not None
     return RunKey(history.space_id, session.id, "r1")
+
+
+CUT_OFF = [
+    "019-chunk-stream-cut",
+    "032-stream-ends-without-terminal",
+    "038-disconnect-then-server-restart",
+    "056-backend-tool-never-answered",
+    "079-step-never-finished",
+    "082-raw-and-custom-inside-message",
+]
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+async def test_a_field_case_whose_process_is_killed_keeps_all_that_came_and_leaves_nothing_open(
+    stage: Stage, name: str
+) -> None:
+    case = load_cases()[name]
+    events = [event for event in case["input"]["events"] if event["type"] not in ("RUN_FINISHED", "RUN_ERROR")]
+    stage.agent = ScriptedAgent([json.dumps(event).encode() for event in events], then="hang")
+    async with serve(stage.container, stage.app, agents_of(stage.agent)) as gateway:
+        async with open_client(gateway, stage.token) as client, client.stream(case["input"]["run_input"]) as stream:
+            seen = b""
+            while seen.count(b"\n\n") < len(events):
+                seen += await anext(stream)
+        # The client has gone, and then the process goes.
+        await stage.container.runs.renew((await stage.run()).owner, -1)
+        async with stage.another() as other:
+            assert await logged(other) == [*events, LOST]
+            messages = await other.messages()
+    said = [message for message in messages if message["role"] == "assistant"]
+    expected = [message for message in case["expect"]["messages"] if message["role"] == "assistant"]
+    assert [message["content"] for message in said] == [message["content"] for message in expected]
+    assert said[-1]["status"] == "interrupted"
+    records = [record for message in messages for record in (message, *message["toolCalls"], *message["reasonings"])]
+    assert {record["status"] for record in records} <= {"complete", "interrupted"}
+    assert not any(record["inProgress"] for record in records)

@@ -1,6 +1,7 @@
 """Runs and their leases, on both engines."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,17 @@ async def test_a_run_whose_owner_has_gone_is_found_and_taken_over_once(container
     assert sorted(wins) == [False, False, False, False, True]
     assert await container.runs.expired() == []
     assert not await container.runs.finish(held, status="finished")
+
+
+async def test_whoever_renews_hears_which_runs_are_still_theirs(container: Container, at: At) -> None:
+    run = await container.runs.begin(*at, run_id="r\ud83d", parent_run_id=None, owner="mine", lease_seconds=60)
+    assert await container.runs.renew("mine", -1) == {run.key}
+    assert await container.runs.renew("somebody", 60) == set()
+    (found,) = await container.runs.expired()
+    assert await container.runs.take_over(found, "other", 60)
+    assert await container.runs.renew("mine", 60) == set()
+    assert await container.runs.owner_of(run.key) == "other"
+    assert await container.runs.owner_of(replace(run, run_id="r2").key) is None
 
 
 async def test_a_run_that_was_renewed_meanwhile_is_not_taken_over(container: Container, at: At) -> None:
