@@ -22,8 +22,9 @@ from threadkeep.services.container import Container
 from threadkeep.settings import Settings
 from threadkeep.workers.runner import runner_of
 
-EVENTS = 300
-PAUSE = 0.005
+EVENTS = 200
+PAUSE = 0.02
+"""Seconds between two events of a run: as fast as models speak."""
 ROUNDS = 4
 AT_ONCE = 20
 OPEN = 1_000
