@@ -24,8 +24,12 @@ from threadkeep.errors import LeaseLost, Unavailable
 from threadkeep.streams.bell import Bell
 from threadkeep.streams.run_log import LoggedEvent, RunEnding, RunWriter
 
-LATE_SECONDS = 0.25
-"""How long the log may take before readers are given what it does not have."""
+LATE_SECONDS = 2.0
+"""How long a call to the log may take before readers are given what it does not have; one that fails is late at once.
+
+What readers have seen and the log never got is lost where the process dies in that moment, so a log that is only slow
+is waited for: a busy machine may well take a second.
+"""
 SETTLE_SECONDS = 5.0
 """How long a terminal event waits for the store."""
 KEPT_BYTES = 64 * 1024
