@@ -1,10 +1,13 @@
 """Frames for clients, and the reader of other servers' streams."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.sse import EventReader, EventTooLarge, frame
+from threadkeep.gateway.sse import KEEPALIVE, EventReader, EventTooLarge, frame, frames
 
 LIMIT = 1_000_000
 
@@ -119,3 +122,81 @@ def test_however_a_stream_is_cut_the_same_events_come_out(
 def test_what_frames_write_the_reader_reads(runs: list[bytes]) -> None:
     stream = b"".join(frame("r", index, payload) for index, payload in enumerate(runs))
     assert read(stream) == runs
+
+
+class Told:
+    """Events that a test tells one by one; `read` counts those that were taken."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        self.read = 0
+
+    async def events(self) -> AsyncIterator[tuple[int | None, bytes]]:
+        while (event := await self.queue.get()) is not None:
+            if isinstance(event, Exception):
+                raise event
+            self.read += 1
+            yield self.read - 1, event
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_what_comes_while_a_client_takes_something_goes_out_in_one_piece() -> None:
+    told = Told()
+    pieces = frames("r", told.events(), 60.0)
+    told.queue.put_nowait(b"{1}")
+    first = await anext(pieces)
+    for event in (b"{2}", b"{3}", None):
+        told.queue.put_nowait(event)
+    await settled()
+
+    assert first == b"id: r:0\ndata: {1}\n\n"
+    assert [piece async for piece in pieces] == [b"id: r:1\ndata: {2}\n\nid: r:2\ndata: {3}\n\n"]
+
+
+async def test_a_client_that_takes_nothing_holds_no_more_than_a_few_events() -> None:
+    told = Told()
+    pieces = frames("r", told.events(), 60.0)
+    for _ in range(100):
+        told.queue.put_nowait(b"x" * 16 * 1024)
+    told.queue.put_nowait(None)
+
+    first = await anext(pieces)
+    await settled()
+    read_by_then = told.read
+    rest = [piece async for piece in pieces]
+
+    assert (first.count(b"data: "), read_by_then) == (5, 10)
+    assert sum(piece.count(b"data: ") for piece in (first, *rest)) == 100
+
+
+async def test_a_comment_goes_out_for_each_time_that_nothing_came_and_carries_no_id() -> None:
+    told = Told()
+    pieces = frames("r", told.events(), 0.0)
+    assert [await anext(pieces), await anext(pieces)] == [KEEPALIVE, KEEPALIVE] == [b": keepalive\n\n"] * 2
+    await pieces.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_the_events_raise_is_raised_behind_those_that_came() -> None:
+    told = Told()
+    pieces = frames("r", told.events(), 60.0)
+    told.queue.put_nowait(b"{}")
+    told.queue.put_nowait(ValueError("no more"))
+    await settled()
+
+    assert await anext(pieces) == b"id: r:0\ndata: {}\n\n"
+    with pytest.raises(ValueError, match="no more"):
+        await anext(pieces)
+
+
+async def test_a_client_that_leaves_leaves_nobody_reading() -> None:
+    told = Told()
+    before = asyncio.all_tasks()
+    pieces = frames("r", told.events(), 60.0)
+    told.queue.put_nowait(b"{}")
+    await anext(pieces)
+    await pieces.aclose()  # type: ignore[attr-defined]
+    assert asyncio.all_tasks() == before

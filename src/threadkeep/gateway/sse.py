@@ -7,11 +7,14 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
+from threadkeep.streams.bell import Bell
 from threadkeep.streams.run_log import format_cursor
 
 KEEPALIVE = b": keepalive\n\n"
 """A comment: it keeps a connection from being cut as idle, and carries no id, so that no cursor moves."""
 
+_AHEAD_BYTES = 64 * 1024
+"""How much is read before the client has taken what it was given."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -32,20 +35,46 @@ def frame(run_id: str, index: int | None, data: bytes) -> bytes:
 async def frames(
     run_id: str, events: AsyncIterator[tuple[int | None, bytes]], idle_seconds: float
 ) -> AsyncIterator[bytes]:
-    """The events as frames, and a comment for each time that none came for `idle_seconds`."""
-    coming = asyncio.ensure_future(anext(events, None))
+    """The events as frames, and a comment for each time that none came for `idle_seconds`.
+
+    What comes while the client takes something goes out in one piece.
+    """
+    loop = asyncio.get_running_loop()
+    came: list[bytes] = []
+    held = 0
+    news, room = Bell(), Bell()
+
+    async def read() -> None:
+        nonlocal held
+        async for index, data in events:
+            came.append(frame(run_id, index, data))
+            held += len(data)
+            news.ring()
+            while held > _AHEAD_BYTES:
+                await room.wait()
+
+    reading = asyncio.create_task(read(), name=f"read {run_id} for a client")
+    reading.add_done_callback(lambda _: news.ring())
     try:
         while True:
-            done, _ = await asyncio.wait([coming], timeout=idle_seconds)
-            if not done:
-                yield KEEPALIVE
-                continue
-            if (event := coming.result()) is None:
+            if not (came or reading.done()):
+                timer = loop.call_later(idle_seconds, news.ring)
+                await news.wait()
+                timer.cancel()
+            if came:
+                piece = b"".join(came)
+                came.clear()
+                held = 0
+                room.ring()
+                yield piece
+            elif reading.done():
+                reading.result()
                 return
-            yield frame(run_id, *event)
-            coming = asyncio.ensure_future(anext(events, None))
+            else:
+                yield KEEPALIVE
     finally:
-        coming.cancel()
+        reading.cancel()
+        await asyncio.wait([reading])
 
 
 class EventTooLarge(ValueError):

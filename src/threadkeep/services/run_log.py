@@ -109,7 +109,7 @@ class RunLog:
 
     async def _write(self, groups: list[Group]) -> list[bool]:
         try:
-            return await self._database.write(lambda: run_events.append_groups(groups))
+            return await self._database.note(lambda: run_events.append_groups(groups))
         except Unavailable:
             raise
         except Exception:

@@ -1,7 +1,7 @@
 """The seam between engines: what a database can do, and which one a URL means.
 
-Four verbs: `read` for look-ups, `scan` for what may take long, `write` for a transaction of one caller,
-`append` for the hot path, where many callers share one.
+Five verbs: `read` for look-ups, `scan` for what may take long, `write` for a transaction of one caller,
+`append` for the hot path, where many callers share one, `note` for what need not wait for the disk.
 """
 
 import hashlib
@@ -31,6 +31,14 @@ class Database(Protocol):
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation in a transaction. When this returns, the change survives a crash."""
+
+    async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        """Run an operation whose statements each stand for themselves, and do not wait for the disk.
+
+        When this returns, every process sees the change, and it survives the end of any of them. The disk has it with
+        the next `write` or `append` on SQLite, within a second on PostgreSQL: what a machine that loses its power
+        before then has lost, is the newest of it.
+        """
 
     async def append(self, wish: Append) -> Answer:
         """Append events, unless a key is taken or the session is not there. When this returns, they survive a crash."""

@@ -50,6 +50,9 @@ class FencedDatabase:
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._database.write(lambda: _behind(self._fence, operation))
 
+    async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        return await self.write(operation)
+
     async def append(self, wish: Append) -> Answer:
         # A transaction of its own: the group that others share knows no fence, and is as fast as it was.
         return await self.write(lambda: append_one(wish))

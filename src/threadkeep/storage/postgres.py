@@ -10,7 +10,7 @@ import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import asyncpg
@@ -60,8 +60,11 @@ class PostgresDatabase:
 
     dialect = "postgresql"
 
-    def __init__(self, pool: Any, size: int) -> None:
+    def __init__(self, pool: Any, size: int, url: str) -> None:
         self._pool = pool
+        self._url = url
+        self._noter: Any = None
+        self._noting = asyncio.Lock()
         self._free = asyncio.Semaphore(size)
         self._at_hand: deque[tuple[Any, float]] = deque()
         self._waiting: deque[tuple[Append, asyncio.Future[Answer]]] = deque()
@@ -86,7 +89,7 @@ class PostgresDatabase:
             )
         except (*_GONE, ValueError) as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error
-        return cls(pool, size)
+        return cls(pool, size, url)
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         try:
@@ -99,7 +102,11 @@ class PostgresDatabase:
         return await self.read(operation)
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
-        return await self._transact(operation)
+        return await self._until_done(lambda: self._transact(operation))
+
+    async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        async with self._noting:
+            return await self._until_done(lambda: self._note(operation))
 
     async def append(self, wish: Append) -> Answer:
         if self._closing:
@@ -117,6 +124,8 @@ class PostgresDatabase:
         await asyncio.gather(*self._appenders)
         while self._at_hand:
             await self._pool.release(self._at_hand.pop()[0])
+        if self._noter is not None:
+            await self._noter.close()
         await self._pool.close()
 
     @contextlib.asynccontextmanager
@@ -144,10 +153,27 @@ class PostgresDatabase:
         return await self._pool.acquire()
 
     async def _transact(self, operation: Callable[[], Steps[T]]) -> T:
+        async with self._connection() as connection, connection.transaction():
+            return await _drive(connection, operation())
+
+    async def _note(self, operation: Callable[[], Steps[T]]) -> T:
+        """Run on a connection of its own, where each statement commits by itself and the disk is not waited for."""
+        if self._closing:
+            raise Unavailable("The database is closed")
+        if self._noter is None or self._noter.is_closed():
+            self._noter = await asyncpg.connect(
+                driver_url(self._url), command_timeout=60, statement_cache_size=512, server_settings=_SERVER_SETTINGS
+            )
+            await _set_up(self._noter)
+            with contextlib.suppress(asyncpg.PostgresError):
+                await self._noter.execute("SET synchronous_commit = off")
+        return await _drive(self._noter, operation())
+
+    async def _until_done(self, run: Callable[[], Awaitable[T]]) -> T:
+        """Run it, and again where it lost to another transaction."""
         for attempt in range(_TRIES):
             try:
-                async with self._connection() as connection, connection.transaction():
-                    return await _drive(connection, operation())
+                return await run()
             except _AGAIN as error:
                 if attempt == _TRIES - 1:
                     raise Unavailable(f"The database is too busy: {error}") from error
@@ -189,7 +215,7 @@ class PostgresDatabase:
     async def _append(self, group: list[Any]) -> list[Answer | Exception]:
         wishes = [wish for wish, _ in group]
         try:
-            return list(await self._transact(lambda: append_group(wishes)))
+            return list(await self.write(lambda: append_group(wishes)))
         except Exception as error:
             if len(group) == 1 or isinstance(error, Unavailable):
                 return [error] * len(group)

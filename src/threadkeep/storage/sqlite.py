@@ -43,6 +43,7 @@ class _Item:
     future: asyncio.Future[Any]
     wish: Append | None = None
     operation: Callable[[], Steps[Any]] | None = None
+    is_note: bool = False
     answer: Any = None
     error: Exception | None = None
 
@@ -63,6 +64,7 @@ class SqliteDatabase:
         self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
         self._gathered: dict[asyncio.AbstractEventLoop, list[_Item]] = {}
         self._closing = False
+        self._waits_for_disk = True
         self._thread = threading.Thread(target=self._write_for_ever, name="threadkeep-writer", daemon=True)
         self._thread.start()
 
@@ -79,6 +81,10 @@ class SqliteDatabase:
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         result: T = await self._submit(operation=operation)
+        return result
+
+    async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        result: T = await self._submit(operation=operation, is_note=True)
         return result
 
     async def append(self, wish: Append) -> Answer:
@@ -175,6 +181,9 @@ class SqliteDatabase:
 
     def _write(self, connection: sqlite3.Connection, group: list[_Item]) -> None:
         try:
+            if (waits := not all(item.is_note for item in group)) != self._waits_for_disk:
+                connection.execute(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
+                self._waits_for_disk = waits
             connection.execute("BEGIN IMMEDIATE")
             try:
                 self._run(connection, group)
@@ -200,7 +209,7 @@ class SqliteDatabase:
             self._append(connection, appends)
         for item in group:
             if item.operation is not None:
-                _apart(connection, item, item.operation)
+                (_plain if item.is_note else _apart)(connection, item, item.operation)
 
     def _append(self, connection: sqlite3.Connection, items: list[_Item]) -> None:
         """Append for all of them at once, or for each alone where that fails."""
@@ -229,6 +238,16 @@ def _apart(connection: sqlite3.Connection, item: _Item, operation: Callable[[], 
             raise  # The engine gave up the whole transaction.
         connection.execute("ROLLBACK TO caller")
         connection.execute("RELEASE caller")
+        item.error = _translate(error)
+
+
+def _plain(connection: sqlite3.Connection, item: _Item, operation: Callable[[], Steps[Any]]) -> None:
+    """The same without a savepoint: each statement of it stands for itself."""
+    try:
+        item.answer = _drive(connection, operation())
+    except Exception as error:
+        if not connection.in_transaction:
+            raise
         item.error = _translate(error)
 
 

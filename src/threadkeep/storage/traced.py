@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class TracedDatabase:
-    """The four verbs of `database`, each in a span that lasts until its caller has the answer."""
+    """The verbs of `database`, each in a span that lasts until its caller has the answer."""
 
     def __init__(self, database: Database, tracing: Tracing) -> None:
         self.dialect = database.dialect
@@ -30,6 +30,10 @@ class TracedDatabase:
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         with self._tracing.database("write", self.dialect):
             return await self._database.write(operation)
+
+    async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        with self._tracing.database("note", self.dialect):
+            return await self._database.note(operation)
 
     async def append(self, wish: Append) -> Answer:
         with self._tracing.database("append", self.dialect):
