@@ -14,12 +14,11 @@ _WAIT_SECONDS = 60
 
 
 class Upstream:
-    """The agent's server. `left` counts, by run, the requests whose caller hung up before the run was over."""
+    """The agent's server."""
 
     def __init__(self) -> None:
         self.url = ""
         self.inputs: dict[str, Json] = {}
-        self.left: dict[str, threading.Event] = {}
         self._scripts: dict[str, list[Sequence[Step]]] = {}
         self._next: Sequence[Step] = ()
 
@@ -33,7 +32,6 @@ class Upstream:
 
     def script_of(self, given: Json) -> Sequence[Step]:
         self.inputs[given["runId"]] = given
-        self.left.setdefault(given["runId"], threading.Event())
         scripts = self._scripts.get(given["threadId"])
         return scripts.pop(0) if scripts else self._next
 
@@ -50,6 +48,7 @@ def running() -> Iterator[Upstream]:
         def do_POST(self) -> None:
             given = json.loads(self.rfile.read(int(self.headers["content-length"])))
             script = upstream.script_of(given)
+            left = threading.Event()
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
@@ -57,12 +56,12 @@ def running() -> Iterator[Upstream]:
             try:
                 for step in script:
                     if isinstance(step, threading.Event):
-                        self._wait(step, upstream.left[given["runId"]])
+                        self._wait(step, left)
                         continue
                     event = {**step, **ids} if step["type"] in ("RUN_STARTED", "RUN_FINISHED") else step
                     self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
             except ConnectionError:
-                upstream.left[given["runId"]].set()
+                left.set()
 
         def _wait(self, gate: threading.Event, left: threading.Event) -> None:
             """Until the gate opens; a caller that hangs up ends the wait."""
