@@ -37,7 +37,9 @@ class RunLog:
         self._writer: asyncio.Task[None] | None = None
 
     async def append(self, run: Run, first: int, events: Sequence[bytes]) -> None:
-        """Write events with the indexes from `first` on, which is the length of the log. They survive a crash then.
+        """Write events with the indexes from `first` on, which is the length of the log.
+
+        When this returns every process has them, and they survive the end of any; the disk may be a moment behind.
 
         One call at a time for a run. After Unavailable nobody knows whether they were written: the same call, or one
         with more events behind these, writes what is missing.

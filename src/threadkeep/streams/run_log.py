@@ -43,7 +43,7 @@ class RunWriter(Protocol):
     """False where the log has the run already: it may be followed, and is not carried out a second time."""
 
     async def append(self, first: int, events: Sequence[bytes]) -> None:
-        """Write the events with the indexes from `first` on. When this returns, they survive a crash.
+        """Write the events with the indexes from `first` on. When this returns, they survive this process.
 
         Raises LeaseLost (somebody else has the run now, nothing was written), Unavailable (whether it was written is
         not known).
