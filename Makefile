@@ -24,11 +24,14 @@ demo: $(VENV)/ready  ## Start Threadkeep with a demo agent behind it
 	@mkdir -p .demo
 	@$(BIN)/python -m threadkeep.demo
 
-test: $(VENV)/ready  ## Run all tests, on both engines and on both lines of AG-UI
-	$(BIN)/python -m pytest
+# As many processes as there are cores, each with servers of its own.
+PYTEST := python -m pytest --numprocesses auto --dist worksteal
+
+test: $(VENV)/ready  ## Run all tests: on both engines, and on SQLite with the older line of AG-UI
+	$(BIN)/$(PYTEST)
 	$(UV) run --quiet --isolated --all-extras --with 'ag-ui-protocol<0.2' --with 'agent-framework-ag-ui>=1.7' \
-		python -m pytest tests/chat_history tests/embedded tests/gateway tests/integrations/agent_framework_ag_ui \
-		tests/integrations/agent_framework/test_ag_ui.py
+		$(PYTEST) -k 'not postgresql' tests/chat_history tests/embedded tests/gateway \
+		tests/integrations/agent_framework_ag_ui tests/integrations/agent_framework/test_ag_ui.py
 
 interop: $(INTEROP)/ready $(MEM0:%=interop/.venv-mem0-%/ready) $(JAVASCRIPT:%=interop/js/%/node_modules/ready)  ## Drive the published clients and ours by the same scenarios, and compare what is stored
 	$(BIN)/python -m interop
