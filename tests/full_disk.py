@@ -1,4 +1,4 @@
-"""A disk that is full: SQLite's own limit on the pages of a file, set on the connection that writes."""
+"""A disk that is full: SQLite's own limit on the pages of a file, set on the connections that write."""
 
 from typing import Any
 
@@ -32,4 +32,6 @@ async def _allow(container: Container, pages: int) -> None:
         # SQLite takes no fewer than the file has.
         return (yield Statement(text(f"PRAGMA max_page_count = {pages}")), {})
 
-    await container.database.write(steps)
+    # Notes have a connection of their own.
+    for verb in (container.database.note, container.database.write):
+        await verb(steps)

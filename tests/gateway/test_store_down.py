@@ -28,7 +28,7 @@ class Outage:
     def __init__(self, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_away = False
         self.refused = 0
-        for name in ("read", "scan", "write", "append"):
+        for name in ("read", "scan", "write", "note", "append"):
             monkeypatch.setattr(container.database, name, self._verb(getattr(container.database, name)))
 
     def _verb(self, verb: Any) -> Any:

@@ -82,7 +82,7 @@ async def test_128_a_store_that_is_down_is_no_empty_history(
         raise Unavailable("The database gives no answer: it is down")
 
     with pytest.MonkeyPatch.context() as patch:
-        for verb in ("read", "scan", "write", "append"):
+        for verb in ("read", "scan", "write", "note", "append"):
             patch.setattr(container.database, verb, broken)
         for call in (Scored.list(page), Scored.last(page, n=1), Page.get(space, page.id), Page.list(space)):
             with pytest.raises(DRMemoryServiceError) as raised:

@@ -74,31 +74,52 @@ async def test_only_notes_do_not_wait_for_the_disk_of_postgresql(opened: Databas
     assert await opened.write(waits) == [("on",)]
 
 
-async def test_a_commit_of_sqlite_waits_for_the_disk_unless_all_in_it_are_notes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_note_waits_its_turn_where_somebody_writes(tmp_path: Path, said: list[str]) -> None:
+    database = SqliteDatabase(str(tmp_path / "t.db"))
+    other = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
+    try:
+        other.execute("CREATE TABLE users (user_id, tenant_id, name, created_at)")
+        other.execute("BEGIN IMMEDIATE")
+        said.clear()
+        notes = [asyncio.create_task(database.note(lambda name=name: put(name))) for name in ("ann", "bob")]
+        await asyncio.sleep(0)
+        assert await database.read(names) == []
+        other.commit()
+        await asyncio.gather(*notes)
+        assert await database.read(names) == ["ann", "bob"]
+        assert said[0] == "synchronous=NORMAL"
+        said.clear()
+        await database.write(lambda: put("cid"))
+        assert said == ["synchronous=FULL", "COMMIT"]
+    finally:
+        await database.close()
+        other.close()
+
+
+async def test_a_note_of_sqlite_never_waits_on_the_loop(tmp_path: Path) -> None:
+    database = SqliteDatabase(str(tmp_path / "t.db"))
+    try:
+        settings = {
+            name: database._noter.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("synchronous", "busy_timeout", "wal_autocheckpoint")
+        }
+        # 1 is NORMAL: not for the disk; nor for other writers, nor for the log to be moved into the file.
+        assert settings == {"synchronous": 1, "busy_timeout": 0, "wal_autocheckpoint": 0}
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How commits are made, of all connections that are opened from now on."""
     said: list[str] = []
     connect = sqlite3.connect
 
     class Heard(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            if sql.startswith("PRAGMA synchronous") or sql == "COMMIT":
+            if sql.startswith("PRAGMA synchronous=") or sql == "COMMIT":
                 said.append(sql.removeprefix("PRAGMA "))
             return super().execute(sql, *values)
 
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Heard))
-    database = SqliteDatabase(str(tmp_path / "t.db"))
-    try:
-        await database.write(_nothing)
-        said.clear()
-        await database.note(_nothing)
-        await database.note(_nothing)
-        await database.write(_nothing)
-        await asyncio.gather(database.note(_nothing), database.write(_nothing))
-    finally:
-        await database.close()
-    assert said == ["synchronous=NORMAL", "COMMIT", "COMMIT", "synchronous=FULL", "COMMIT", "COMMIT"]
-
-
-def _nothing() -> Steps[None]:
-    yield from ()
+    return said

@@ -73,6 +73,7 @@ class LoggedStream:
         self._is_released = self._is_late = self._is_let_go = self._is_over = self._is_lost = self._is_shut = False
         self._deadline: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._begins = False
         self._news = Bell()
 
     @property
@@ -106,7 +107,10 @@ class LoggedStream:
         self._write_on()
 
     async def room(self) -> None:
-        """Wait until the stream is not full."""
+        """Wait until the stream is not full, and let the writing begin: readers wait for it, the agent goes on."""
+        if self._begins:
+            self._begins = False
+            await asyncio.sleep(0)
         while self.is_full and not self.closed:
             await self._news.wait()
 
@@ -163,6 +167,7 @@ class LoggedStream:
         is_idle = self._writing is None or self._writing.done()
         if is_idle and not (self._is_lost or self._is_over or self._is_shut):
             self._writing = asyncio.create_task(self._write(), name=f"log {self._name}")
+            self._begins = True
 
     async def _write(self) -> None:
         try:

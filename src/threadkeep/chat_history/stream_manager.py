@@ -158,7 +158,7 @@ class RunHandle:
             try:
                 async for event in events:
                     self._publish(event)
-                    if self._logged is not None and self._logged.is_full:
+                    if self._logged is not None:
                         await self._logged.room()
             finally:
                 await close_events(events)

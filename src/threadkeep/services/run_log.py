@@ -34,6 +34,7 @@ class RunLog:
         self._database = database
         self._bus = bus
         self._waiting: deque[_Waiting] = deque()
+        self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
 
     async def append(self, run: Run, first: int, events: Sequence[bytes]) -> None:
@@ -80,26 +81,40 @@ class RunLog:
 
     async def _gather(self, group: Group) -> bool:
         """Write a group together with what others have to write. Returns whether it was written."""
-        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append((group, written))
-        if self._writer is None or self._writer.done():
+        if self._is_writing:
+            written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waiting.append((group, written))
+            return await written
+        # At once and in the caller's own task: each turn of the loop in between is one that a reader waits for.
+        self._is_writing = True
+        try:
+            (answer,) = await self._write([group])
+        finally:
+            self._go_on()
+        return answer
+
+    def _go_on(self) -> None:
+        self._is_writing = bool(self._waiting)
+        if self._is_writing:
             self._writer = asyncio.create_task(self._write_what_waits(), name="write the logs of runs")
-        return await written
 
     async def _write_what_waits(self) -> None:
-        while self._waiting:
-            taken = self._take()
-            try:
-                answers: Sequence[bool | Exception] = await self._write([group for group, _ in taken])
-            except Exception as error:
-                answers = [error] * len(taken)
-            for (_, written), answer in zip(taken, answers, strict=True):
-                if written.done():
-                    continue  # The caller has gone; what was written stays.
-                if isinstance(answer, Exception):
-                    written.set_exception(answer)
-                else:
-                    written.set_result(answer)
+        try:
+            while self._waiting:
+                taken = self._take()
+                try:
+                    answers: Sequence[bool | Exception] = await self._write([group for group, _ in taken])
+                except Exception as error:
+                    answers = [error] * len(taken)
+                for (_, written), answer in zip(taken, answers, strict=True):
+                    if written.done():
+                        continue  # The caller has gone; what was written stays.
+                    if isinstance(answer, Exception):
+                        written.set_exception(answer)
+                    else:
+                        written.set_result(answer)
+        finally:
+            self._go_on()
 
     def _take(self) -> list[_Waiting]:
         taken: list[_Waiting] = []

@@ -58,6 +58,7 @@ class SqliteDatabase:
             raise Unavailable(f"The folder of the database file {path!r} does not exist")
         self._path = path
         self._reader = self._connect(read_only=True)
+        self._noter = self._connect_for_notes()
         self._idle_readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._scanners = ThreadPoolExecutor(_READERS, thread_name_prefix="threadkeep-reader")
         self._opened_readers: list[sqlite3.Connection] = []
@@ -84,6 +85,17 @@ class SqliteDatabase:
         return result
 
     async def note(self, operation: Callable[[], Steps[T]]) -> T:
+        self._check_open()
+        try:
+            # Handing it to the thread takes longer than writing it, since nothing waits for the disk.
+            noted = _drive(self._noter, operation())
+            # Whoever notes again and again must not be the only one who runs.
+            await asyncio.sleep(0)
+            return noted
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise _translate(error) from error
+        # Somebody is writing: in line, then, and not on the loop.
         result: T = await self._submit(operation=operation, is_note=True)
         return result
 
@@ -101,7 +113,7 @@ class SqliteDatabase:
         await asyncio.to_thread(self._thread.join)
         # A scan goes on in its thread though its caller has gone, and a connection that is closed under it crashes all.
         await asyncio.to_thread(self._scanners.shutdown)
-        for connection in (self._reader, *self._opened_readers):
+        for connection in (self._reader, self._noter, *self._opened_readers):
             connection.close()
 
     async def _submit(self, **what: Any) -> Any:
@@ -109,7 +121,10 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         item = _Item(loop, loop.create_future(), **what)
         gathered = self._gathered.get(loop)
-        if gathered is None:
+        if item.is_note:
+            # Whoever writes notes has gathered them, and somebody waits for each.
+            self._queue.put([item])
+        elif gathered is None:
             # Handed over when the loop has run what is ready: the writer wakes once, and one commit serves them all.
             self._gathered[loop] = [item]
             loop.call_soon(self._hand_over, loop)
@@ -141,6 +156,14 @@ class SqliteDatabase:
             if read_only:
                 connection.execute("PRAGMA query_only=1")
             return connection
+
+    def _connect_for_notes(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA busy_timeout=0")
+        # To move the log into the file takes the disk: the thread does it.
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        return connection
 
     def _scan(self, operation: Callable[[], Steps[T]]) -> T:
         try:
