@@ -189,11 +189,12 @@ async def test_a_cancel_that_comes_when_the_run_has_its_end_cancels_nothing(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Field case 088, from another process."""
-    agent = ScriptedAgent(WHOLE)
-    async with fleet(database, agent) as (one, two):
-        finish, asked = type(one.container.runs).finish, asyncio.Event()
+    gate = asyncio.Event()
+    async with fleet(database, ScriptedAgent([*WHOLE[:-1], gate, WHOLE[-1]])) as (one, two):
+        finish, at_end, asked = type(one.container.runs).finish, asyncio.Event(), asyncio.Event()
 
         async def finish_when_asked(self: Any, *args: Any, **fields: Any) -> bool:
+            at_end.set()
             await asked.wait()
             return await finish(self, *args, **fields)
 
@@ -208,6 +209,8 @@ async def test_a_cancel_that_comes_when_the_run_has_its_end_cancels_nothing(
         monkeypatch.setattr(type(two.container.runs), "want_cancel", ask)
         async with one.alice.stream() as stream:
             await until(stream, b"TEXT_MESSAGE_END")
+            gate.set()
+            await at_end.wait()
             assert await two.alice.cancel() is False
             assert read_frames(await rest(stream))[-1].json == FINISHED
         assert [run["status"] for run in await two.alice.runs()] == ["finished"]
