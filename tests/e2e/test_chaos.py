@@ -44,7 +44,7 @@ class Gateways:
         return random.choice(self.clients)
 
     async def kill_until(self, over: asyncio.Event) -> None:
-        """Kill one that is up, again and again, whether or not those before are up again; at the end all of them are."""
+        """Kill one that is up, again and again, whether or not those before are up again; in the end all are."""
         down: set[Server] = set()
 
         async def kill(server: Server) -> None:
