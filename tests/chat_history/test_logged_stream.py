@@ -1,6 +1,7 @@
 """A run between its agent, its log and its readers: what is seen when, and what becomes of it when the log fails."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -45,10 +46,11 @@ class House:
         if count == 0:
             return seen
         async with asyncio.timeout(20):
-            async for event in self.stream.follow(after):
-                seen.append(event)
-                if len(seen) == count:
-                    break
+            async with aclosing(self.stream.batches(after)) as batches:
+                async for batch in batches:
+                    seen += batch
+                    if count is not None and len(seen) >= count:
+                        break
         return seen
 
     def reader(self, after: int = -1) -> "Reader":
@@ -63,8 +65,8 @@ class Reader:
         self.task = asyncio.create_task(self._read(stream, after))
 
     async def _read(self, stream: LoggedStream, after: int) -> None:
-        async for event in stream.follow(after):
-            self.seen.append(event)
+        async for batch in stream.batches(after):
+            self.seen += batch
 
     async def to_the_end(self) -> Seen:
         async with asyncio.timeout(20):
@@ -145,16 +147,16 @@ async def test_a_reader_that_is_behind_reads_the_log_and_one_that_is_close_does_
 async def test_a_slow_reader_holds_nothing_but_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged_stream, "KEPT_BYTES", 1_000)
     house = House()
-    slow = house.stream.follow()
+    slow = house.stream.batches()
     house.publish(b"x" * 100)
-    assert await anext(slow) == (0, b"x" * 100)
+    assert await anext(slow) == [(0, b"x" * 100)]
     for _ in range(200):
         house.publish(b"x" * 100)
         await turns(8)
     assert sum(map(len, house.stream._kept)) <= 1_000
     assert house.stream._waiting_bytes == 0
     house.finish()
-    assert [index async for index, _ in slow] == [*range(1, 202)]
+    assert [index async for batch in slow for index, _ in batch] == [*range(1, 202)]
 
 
 async def test_readers_are_given_events_without_an_index_while_the_log_does_not_answer() -> None:

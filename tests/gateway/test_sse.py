@@ -1,13 +1,15 @@
 """Frames for clients, and the reader of other servers' streams."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.sse import KEEPALIVE, EventReader, EventTooLarge, frame, frames
+from threadkeep.gateway.sse import KEEPALIVE, EventReader, EventStream, EventTooLarge
+from threadkeep.streams.run_log import Batch
 
 LIMIT = 1_000_000
 
@@ -18,20 +20,36 @@ def read(*chunks: bytes, limit: int = LIMIT) -> list[bytes]:
     return events + reader.close()
 
 
-def test_a_frame_names_its_run_and_index_and_ends_with_an_empty_line() -> None:
-    assert frame("r-1", 7, b'{"type":"RUN_STARTED"}') == b'id: r-1:7\ndata: {"type":"RUN_STARTED"}\n\n'
+async def frame(run_id: str, index: int | None, data: bytes) -> bytes:
+    """One event as a client gets it."""
+
+    async def batches() -> AsyncGenerator[Batch, None]:
+        yield [(index, data)]
+
+    client = Client()
+    await EventStream(run_id, batches(), 60.0).stream_response(client.send)
+    (piece,) = client.pieces
+    return piece
 
 
-def test_data_of_several_lines_goes_out_as_several_data_lines() -> None:
-    assert frame("r", 0, b'{\r\n "a": 1\n}') == b'id: r:0\ndata: {\ndata:  "a": 1\ndata: }\n\n'
+async def test_a_frame_names_its_run_and_index_and_ends_with_an_empty_line() -> None:
+    assert await frame("r-1", 7, b'{"type":"RUN_STARTED"}') == b'id: r-1:7\ndata: {"type":"RUN_STARTED"}\n\n'
 
 
-def test_a_run_id_beyond_ascii_is_sent_as_utf_8() -> None:
-    assert frame("läuft:1", 0, b"{}") == "id: läuft:1:0\ndata: {}\n\n".encode()
+async def test_an_event_that_the_log_lacks_has_no_id() -> None:
+    assert await frame("r-1", None, b"{}") == b"data: {}\n\n"
 
 
-def test_a_run_id_that_would_break_its_line_is_percent_encoded() -> None:
-    assert frame("a\nb\r\0%\ud800", 3, b"{}") == b"id: a%0Ab%0D%00%25%ED%A0%80:3\ndata: {}\n\n"
+async def test_data_of_several_lines_goes_out_as_several_data_lines() -> None:
+    assert await frame("r", 0, b'{\r\n "a": 1\n}') == b'id: r:0\ndata: {\ndata:  "a": 1\ndata: }\n\n'
+
+
+async def test_a_run_id_beyond_ascii_is_sent_as_utf_8() -> None:
+    assert await frame("läuft:1", 0, b"{}") == "id: läuft:1:0\ndata: {}\n\n".encode()
+
+
+async def test_a_run_id_that_would_break_its_line_is_percent_encoded() -> None:
+    assert await frame("a\nb\r\0%\ud800", 3, b"{}") == b"id: a%0Ab%0D%00%25%ED%A0%80:3\ndata: {}\n\n"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -120,23 +138,51 @@ def test_however_a_stream_is_cut_the_same_events_come_out(
 
 @given(runs=st.lists(payloads, min_size=1, max_size=5))
 def test_what_frames_write_the_reader_reads(runs: list[bytes]) -> None:
-    stream = b"".join(frame("r", index, payload) for index, payload in enumerate(runs))
+    stream = b"".join(asyncio.run(frame("r", index, payload)) for index, payload in enumerate(runs))
     assert read(stream) == runs
 
 
-class Told:
-    """Events that a test tells one by one; `read` counts those that were taken."""
+class Client:
+    """Takes what it is sent; `gate` is shut while it takes nothing."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
-        self.read = 0
+        self.messages: list[Any] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
-    async def events(self) -> AsyncIterator[tuple[int | None, bytes]]:
-        while (event := await self.queue.get()) is not None:
-            if isinstance(event, Exception):
-                raise event
-            self.read += 1
-            yield self.read - 1, event
+    async def send(self, message: Any) -> None:
+        self.messages.append(message)
+        await self.gate.wait()
+
+    @property
+    def pieces(self) -> list[bytes]:
+        return [message["body"] for message in self.messages[1:] if message["more_body"]]
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.messages[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+class Told:
+    """Batches that a test tells one by one; `taken` counts those that were taken, `is_left` says that nobody reads."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[list[bytes] | Exception | None] = asyncio.Queue()
+        self.taken = 0
+        self.is_left = False
+
+    def tell(self, *events: bytes) -> None:
+        self.queue.put_nowait([*events])
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        try:
+            while (batch := await self.queue.get()) is not None:
+                if isinstance(batch, Exception):
+                    raise batch
+                self.taken += 1
+                yield [*enumerate(batch)]
+        finally:
+            self.is_left = True
 
 
 async def settled() -> None:
@@ -144,59 +190,100 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_comes_while_a_client_takes_something_goes_out_in_one_piece() -> None:
-    told = Told()
-    pieces = frames("r", told.events(), 60.0)
-    told.queue.put_nowait(b"{1}")
-    first = await anext(pieces)
-    for event in (b"{2}", b"{3}", None):
-        told.queue.put_nowait(event)
+def sending(told: Told, client: Client, idle_seconds: float = 60.0) -> asyncio.Task[None]:
+    return asyncio.create_task(EventStream("r", told.batches(), idle_seconds).stream_response(client.send))
+
+
+async def test_a_stream_begins_at_once_and_what_comes_together_goes_out_in_one_piece() -> None:
+    told, client = Told(), Client()
+    task = sending(told, client)
     await settled()
-
-    assert first == b"id: r:0\ndata: {1}\n\n"
-    assert [piece async for piece in pieces] == [b"id: r:1\ndata: {2}\n\nid: r:2\ndata: {3}\n\n"]
-
-
-async def test_a_client_that_takes_nothing_holds_no_more_than_a_few_events() -> None:
-    told = Told()
-    pieces = frames("r", told.events(), 60.0)
-    for _ in range(100):
-        told.queue.put_nowait(b"x" * 16 * 1024)
+    begun = [*client.messages]
+    told.tell(b"{1}", b"{2}")
+    told.tell(b"{3}")
     told.queue.put_nowait(None)
+    await task
 
-    first = await anext(pieces)
+    headers = dict(begun[0]["headers"])
+    assert (len(begun), begun[0]["status"], headers[b"content-type"]) == (1, 200, b"text/event-stream")
+    assert client.pieces == [b"id: r:0\ndata: {1}\n\nid: r:1\ndata: {2}\n\n", b"id: r:0\ndata: {3}\n\n"]
+    assert client.is_at_end
+
+
+async def test_a_client_that_takes_nothing_holds_no_more_than_one_batch() -> None:
+    told, client = Told(), Client()
+    task = sending(told, client)
     await settled()
-    read_by_then = told.read
-    rest = [piece async for piece in pieces]
-
-    assert (first.count(b"data: "), read_by_then) == (5, 10)
-    assert sum(piece.count(b"data: ") for piece in (first, *rest)) == 100
+    client.gate.clear()
+    for _ in range(100):
+        told.tell(b"x" * 1024)
+    told.queue.put_nowait(None)
+    await settled()
+    assert told.taken == len(client.pieces) == 1
+    client.gate.set()
+    await task
+    assert len(client.pieces) == 100
 
 
 async def test_a_comment_goes_out_for_each_time_that_nothing_came_and_carries_no_id() -> None:
-    told = Told()
-    pieces = frames("r", told.events(), 0.0)
-    assert [await anext(pieces), await anext(pieces)] == [KEEPALIVE, KEEPALIVE] == [b": keepalive\n\n"] * 2
-    await pieces.aclose()  # type: ignore[attr-defined]
+    told, client = Told(), Client()
+    task = sending(told, client, idle_seconds=0.0)
+    while len(client.pieces) < 3:
+        await settled()
+    told.queue.put_nowait(None)
+    await task
+    assert set(client.pieces) == {KEEPALIVE} == {b": keepalive\n\n"}
+    assert client.is_at_end
 
 
-async def test_what_the_events_raise_is_raised_behind_those_that_came() -> None:
-    told = Told()
-    pieces = frames("r", told.events(), 60.0)
-    told.queue.put_nowait(b"{}")
-    told.queue.put_nowait(ValueError("no more"))
+async def test_a_comment_never_gets_into_the_middle_of_a_piece() -> None:
+    told, client = Told(), Client()
+    task = sending(told, client, idle_seconds=0.0)
+    told.tell(b"{1}")
+    while b"id: r:0\ndata: {1}\n\n" not in client.pieces:
+        await settled()
+    client.gate.clear()
+    told.tell(b"{2}")
     await settled()
+    # One of the two is being sent, and the other waits for it.
+    waiting = len(client.pieces)
+    await settled()
+    assert len(client.pieces) == waiting
+    client.gate.set()
+    told.queue.put_nowait(None)
+    await task
+    assert client.pieces.count(b"id: r:0\ndata: {2}\n\n") == 1
 
-    assert await anext(pieces) == b"id: r:0\ndata: {}\n\n"
+
+async def test_what_the_batches_raise_is_raised_behind_those_that_came() -> None:
+    told, client = Told(), Client()
+    told.tell(b"{}")
+    told.queue.put_nowait(ValueError("no more"))
     with pytest.raises(ValueError, match="no more"):
-        await anext(pieces)
+        await sending(told, client)
+    assert client.pieces == [b"id: r:0\ndata: {}\n\n"]
+    assert not client.is_at_end
 
 
 async def test_a_client_that_leaves_leaves_nobody_reading() -> None:
-    told = Told()
+    told, client = Told(), Client()
     before = asyncio.all_tasks()
-    pieces = frames("r", told.events(), 60.0)
-    told.queue.put_nowait(b"{}")
-    await anext(pieces)
-    await pieces.aclose()  # type: ignore[attr-defined]
+    task = sending(told, client)
+    told.tell(b"{}")
+    await settled()
+    task.cancel()
+    await asyncio.wait([task])
     assert asyncio.all_tasks() == before
+    assert told.is_left
+
+
+async def test_a_client_that_is_gone_when_a_comment_is_due_leaves_nobody_reading() -> None:
+    told = Told()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        await EventStream("r", told.batches(), 0.0).stream_response(send)
+    assert told.is_left

@@ -17,12 +17,12 @@ what the new owner ends the run with.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 
 from threadkeep.errors import LeaseLost, Unavailable
 from threadkeep.streams.bell import Bell
-from threadkeep.streams.run_log import LoggedEvent, RunEnding, RunWriter
+from threadkeep.streams.run_log import Batch, LoggedEvent, RunEnding, RunWriter
 
 LATE_SECONDS = 2.0
 """How long a call to the log may take before readers are given what it does not have; one that fails is late at once.
@@ -38,6 +38,8 @@ PAGE_BYTES = 64 * 1024
 """How much a reader that is behind reads at a time."""
 GROUP_BYTES = 1024 * 1024
 """How much one call takes to the log."""
+_TURNS = 3
+"""How often the loop turns until readers have what a fast log has written: it writes, goes on, and wakes them."""
 _FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
 _OVERHEAD = 200
 """Bytes that an event takes beside its own, about as the record counts it (`ag_ui/backlog.py`)."""
@@ -107,10 +109,11 @@ class LoggedStream:
         self._write_on()
 
     async def room(self) -> None:
-        """Wait until the stream is not full, and let the writing begin: readers wait for it, the agent goes on."""
+        """Wait until the stream is not full, and let readers have first what a fast log has by then."""
         if self._begins:
             self._begins = False
-            await asyncio.sleep(0)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
         while self.is_full and not self.closed:
             await self._news.wait()
 
@@ -134,8 +137,8 @@ class LoggedStream:
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
-    async def follow(self, after: int = -1) -> AsyncIterator[tuple[int | None, bytes]]:
-        """Each event after the index, with its own index once the log has it, up to the terminal event."""
+    async def batches(self, after: int = -1) -> AsyncGenerator[Batch, None]:
+        """The events after the index, up to the terminal event; each has its own index once the log has it."""
         place = after + 1
         while not self._is_lost:
             if place < self._logged - len(self._kept):
@@ -143,25 +146,25 @@ class LoggedStream:
                 if not page:
                     # It was erased.
                     return
-                for event in page:
-                    place = event.index + 1
-                    yield event.index, event.data
+                place = page[-1].index + 1
+                yield [(event.index, event.data) for event in page]
             elif place < self._logged:
-                place += 1
-                yield place - 1, self._kept[place - 1 - self._logged]
+                first, place = place, self._logged
+                yield [(index, self._kept[index - place]) for index in range(first, place)]
             elif self._is_over:
                 return
             elif self._is_late and place - self._logged < len(self._waiting):
-                place += 1
-                yield None, self._waiting[place - 1 - self._logged]
+                some = _up_to(KEPT_BYTES, self._waiting, place - self._logged)
+                place += len(some)
+                yield [(None, data) for data in some]
             elif self._is_let_go and self._terminal is not None and place - self._logged >= len(self._waiting):
-                yield None, self._terminal[0]
+                yield [(None, self._terminal[0])]
                 return
             else:
                 await self._news.wait()
         # What went out without an index is not in the log; what stands there in its place is what counts.
         async for event in self._writer.follow(min(place, self._logged) - 1):
-            yield event.index, event.data
+            yield [(event.index, event.data)]
 
     def _write_on(self) -> None:
         is_idle = self._writing is None or self._writing.done()
@@ -172,7 +175,7 @@ class LoggedStream:
     async def _write(self) -> None:
         try:
             while not self._is_over:
-                group = self._group()
+                group = _up_to(GROUP_BYTES, self._waiting)
                 if self._terminal is not None and self._is_released and len(group) == len(self._waiting):
                     await self._finish(group, *self._terminal)
                 elif group:
@@ -183,14 +186,6 @@ class LoggedStream:
         except LeaseLost:
             logger.warning("run %r: somebody else has it now, this process stops writing it", self._name)
             self.lose()
-
-    def _group(self) -> list[bytes]:
-        size = 0
-        for count, data in enumerate(self._waiting):
-            size += len(data)
-            if count and size > GROUP_BYTES:
-                return self._waiting[:count]
-        return self._waiting[:]
 
     async def _finish(self, group: Sequence[bytes], terminal: bytes, ending: RunEnding) -> None:
         events = [*group, terminal]
@@ -278,3 +273,12 @@ class LoggedStream:
             self._deadline.cancel()
         self._news.ring()
         self._when_lost()
+
+
+def _up_to(most: int, events: list[bytes], start: int = 0) -> list[bytes]:
+    """So many of them, from one on, as are no more than so many bytes, and one at least."""
+    size, end = 0, start
+    while end < len(events) and (end == start or size + len(events[end]) <= most):
+        size += len(events[end])
+        end += 1
+    return events[start:end]

@@ -11,7 +11,7 @@ be read from any process and at any time, and the terminal event says that the h
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Generic, ParamSpec
 
 from ag_ui.core import BaseEvent, RunAgentInput
@@ -25,7 +25,7 @@ from threadkeep.chat_history.ag_ui.storage import AGUIStorageAgent, when_stream_
 from threadkeep.chat_history.ag_ui.wire import WireEvent, event_fields, event_json, event_type
 from threadkeep.chat_history.logged_stream import LoggedStream
 from threadkeep.streams.local import Channel
-from threadkeep.streams.run_log import RunEnding, RunLog, RunWriter
+from threadkeep.streams.run_log import Batch, RunEnding, RunLog, RunWriter
 
 RUN_BYTES = 32 * 1024 * 1024
 """How many bytes of a run may wait for its log before the agent has to."""
@@ -79,16 +79,22 @@ class RunHandle:
             The index of each event and its JSON. The index counts from 0 without a gap. It is None where the log does
             not have the event yet because it does not answer: a reader cannot resume after such an event.
         """
-        if self._logged is not None:
-            async for index, data in self._logged.follow(after):
+        async for batch in self.batches(after):
+            for index, data in batch:
                 yield index, data
-        elif self._elsewhere is not None:
+
+    def batches(self, after: int = -1) -> AsyncGenerator[Batch, None]:
+        """The same, those at once that are there at once."""
+        return self._one_by_one(after) if self._logged is None else self._logged.batches(after)
+
+    async def _one_by_one(self, after: int) -> AsyncGenerator[Batch, None]:
+        if self._elsewhere is not None:
             async for logged in self._elsewhere.follow(after):
-                yield logged.index, logged.data
+                yield [(logged.index, logged.data)]
         else:
             index = after + 1
             async for event in self._channel.follow(index):
-                yield index, event_json(event)
+                yield [(index, event_json(event))]
                 index += 1
 
     def cancel(self) -> bool:

@@ -2,7 +2,7 @@
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api.json import parse
@@ -12,8 +12,7 @@ from threadkeep.errors import Invalid
 from threadkeep.gateway.connecting import Connecting
 from threadkeep.gateway.endpoints import Endpoints
 from threadkeep.gateway.histories import History
-from threadkeep.gateway.run_routes import STREAM_HEADERS
-from threadkeep.gateway.sse import frames
+from threadkeep.gateway.sse import STREAM_HEADERS, EventStream
 from threadkeep.ids import new_id
 
 
@@ -54,6 +53,6 @@ def connect_routes(endpoints: Endpoints, connecting: Connecting, keepalive_secon
         )
         if request.method == "HEAD":
             return Response(headers=STREAM_HEADERS)
-        return StreamingResponse(frames(stream.run_id, stream.events, keepalive_seconds), headers=STREAM_HEADERS)
+        return EventStream(stream.run_id, stream.batches, keepalive_seconds)
 
     return [endpoints.route("/threads/{thread_id}/connect/", GET=get, POST=post)]

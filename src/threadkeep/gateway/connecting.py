@@ -7,7 +7,8 @@ Where no run is active the stream ends at once; one that begins later has a stre
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -36,6 +37,7 @@ from threadkeep.gateway.runs import Runs, RunStream, no_thread
 from threadkeep.gateway.shown_messages import shown_messages
 from threadkeep.ids import new_id
 from threadkeep.services.container import Container
+from threadkeep.streams.run_log import Batch
 
 WINDOW = 100
 """Stored messages that a prelude shows at most; what is before them comes by pages."""
@@ -130,8 +132,8 @@ class Connecting:
         last = await self._see(prelude, run)
         told = prelude.events(thread.thread_id, run.run_id, speaks_1_x=thread.speaks_1_x, before=_cursor(before))
         tail = await self._runs.follow(thread.history, thread.thread_id, run.run_id, last)
-        events = _joined(told, tail.events, skips_start=not prelude.has_started, speaks_1_x=thread.speaks_1_x)
-        return RunStream(run.run_id, events)
+        batches = _joined(told, tail.batches, skips_start=not prelude.has_started, speaks_1_x=thread.speaks_1_x)
+        return RunStream(run.run_id, batches)
 
     async def _see(self, prelude: Prelude, run: Run) -> int:
         """Show the prelude what is in the log of a run, but for its end. The index of the last event that it saw."""
@@ -220,22 +222,21 @@ def _at_once(
     return RunStream(run_id, _told([*told, end if outcome is None else {**end, "outcome": outcome}]))
 
 
-async def _told(events: Sequence[Fields]) -> AsyncIterator[tuple[int | None, bytes]]:
-    for event in events:
-        yield None, event_json(event)
+async def _told(events: Sequence[Fields]) -> AsyncGenerator[Batch, None]:
+    yield [(None, event_json(event)) for event in events]
 
 
 async def _joined(
-    told: Sequence[Fields], tail: AsyncIterator[tuple[int | None, bytes]], *, skips_start: bool, speaks_1_x: bool
-) -> AsyncIterator[tuple[int | None, bytes]]:
+    told: Sequence[Fields], tail: AsyncGenerator[Batch, None], *, skips_start: bool, speaks_1_x: bool
+) -> AsyncGenerator[Batch, None]:
     """A prelude and its tail, whose first event the prelude may stand for."""
-    async for each in _told(told):
-        yield each
-    async for index, data in tail:
-        kind = WireEvent(data).type if skips_start else ""
-        is_start, skips_start = kind == "RUN_STARTED", False
-        if not is_start:
-            yield index, data if speaks_1_x else _for_older(data)
+    yield [(None, event_json(event)) for event in told]
+    async with aclosing(tail):
+        async for batch in tail:
+            is_start = skips_start and WireEvent(batch[0][1]).type == "RUN_STARTED"
+            skips_start = False
+            if rest := batch[1:] if is_start else batch:
+                yield rest if speaks_1_x else [(index, _for_older(data)) for index, data in rest]
 
 
 def _for_older(data: bytes) -> bytes:

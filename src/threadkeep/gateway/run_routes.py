@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api.errors import json_response
@@ -14,15 +14,8 @@ from threadkeep.gateway.endpoints import Endpoints
 from threadkeep.gateway.histories import History
 from threadkeep.gateway.inputs import parse_body
 from threadkeep.gateway.runs import NoSuchIndex, Runs, RunStream
-from threadkeep.gateway.sse import frames
+from threadkeep.gateway.sse import STREAM_HEADERS, EventStream
 from threadkeep.streams.run_log import parse_cursor
-
-STREAM_HEADERS = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-cache",
-    # Proxies of the nginx family would collect the stream.
-    "X-Accel-Buffering": "no",
-}
 
 
 def run_routes(endpoints: Endpoints, runs: Runs, keepalive_seconds: float) -> list[Route]:
@@ -34,7 +27,7 @@ def run_routes(endpoints: Endpoints, runs: Runs, keepalive_seconds: float) -> li
             return Response(status_code=204)
         if request.method == "HEAD":
             return Response(headers=STREAM_HEADERS)
-        return StreamingResponse(frames(stream.run_id, stream.events, keepalive_seconds), headers=STREAM_HEADERS)
+        return EventStream(stream.run_id, stream.batches, keepalive_seconds)
 
     async def run(request: Request, history: History) -> Response:
         body = parse_body(await request.body())

@@ -8,7 +8,8 @@ are near the source, those of others are woken by the bus.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -32,8 +33,9 @@ from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
 from threadkeep.services.container import Container
-from threadkeep.services.run_following import follow_through
+from threadkeep.services.run_following import pages_through
 from threadkeep.settings import ENQUEUE, SUPERSEDE
+from threadkeep.streams.run_log import Batch
 
 _SUPERSEDED_AT_MOST = 10
 
@@ -43,13 +45,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunStream:
-    """What a reader of a run gets: each event with its index, or without one where the log does not have it yet.
+    """What a reader of a run gets: its events, as they come.
 
     `is_at_end` says that the run has ended and the reader has seen it all.
     """
 
     run_id: str
-    events: AsyncIterator[tuple[int | None, bytes]]
+    batches: AsyncGenerator[Batch, None]
     is_at_end: bool = False
 
 
@@ -118,7 +120,7 @@ class Runs:
         row = await asyncio.shield(begun)
         if row is None:
             return await self._again(history, body, -1)
-        return RunStream(body.run_id, self._events(row.key, -1))
+        return RunStream(body.run_id, self._batches(row.key, -1))
 
     async def follow(self, history: History, thread_id: str, run_id: str, after: int = -1) -> RunStream:
         """The events of a run behind an index, to its end. Raises NotFound, NoSuchIndex."""
@@ -242,17 +244,24 @@ class Runs:
         if after >= 0 and after >= length:
             raise NoSuchIndex(f"The run {run.run_id!r} has {length} events by now; none of them is number {after}")
         is_at_end = after >= 0 and not run.is_open and after == length - 1
-        return RunStream(run.run_id, self._events(run.key, after), is_at_end)
+        return RunStream(run.run_id, self._batches(run.key, after), is_at_end)
 
-    async def _events(self, key: RunKey, after: int) -> AsyncIterator[tuple[int | None, bytes]]:
+    def _batches(self, key: RunKey, after: int) -> AsyncGenerator[Batch, None]:
+        handle = self._local.get(key)
+        return self._batches_of_others(key, after) if handle is None else handle.batches(after)
+
+    async def _batches_of_others(self, key: RunKey, after: int) -> AsyncGenerator[Batch, None]:
+        """Of a run that another process carries out, or that waits in line."""
         await self._line.turn(key)
         handle = self._local.get(key)
         if handle is not None:
-            async for index, data in handle.follow(after):
-                yield index, data
+            async with aclosing(handle.batches(after)) as batches:
+                async for batch in batches:
+                    yield batch
             return
-        async for event in follow_through(self._container.run_log, key, after):
-            yield event.index, event.data
+        async with aclosing(pages_through(self._container.run_log, key, after)) as pages:
+            async for page in pages:
+                yield [(event.index, event.data) for event in page]
 
     async def _cancel(self, principal: Principal, key: RunKey) -> bool:
         is_stopped = await self._stop_here(key)

@@ -5,76 +5,84 @@ Bytes in, bytes out; what the JSON says is nobody's business here.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from threadkeep.streams.bell import Bell
-from threadkeep.streams.run_log import format_cursor
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+from threadkeep.streams.run_log import Batch, format_cursor
 
 KEEPALIVE = b": keepalive\n\n"
 """A comment: it keeps a connection from being cut as idle, and carries no id, so that no cursor moves."""
 
-_AHEAD_BYTES = 64 * 1024
-"""How much is read before the client has taken what it was given."""
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache",
+    # Proxies of the nginx family would collect the stream.
+    "X-Accel-Buffering": "no",
+}
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def frame(run_id: str, index: int | None, data: bytes) -> bytes:
-    """One event for a client: `id: {runId}:{index}`, its data, an empty line; LF only.
+class EventStream(StreamingResponse):
+    """The events of a run as an answer: a frame each, and a comment for each time that none came for `idle_seconds`.
 
-    Data of several lines goes out as several `data:` lines, which a reader joins again.
+    A frame is `id: {runId}:{index}`, the data, an empty line; LF only. Events that come at once go out in one piece.
     An event without an index goes out without an id: nobody can resume after it, and no cursor moves.
     """
-    if b"\n" in data or b"\r" in data:
-        data = b"\ndata: ".join(_LINE_END.split(data))
-    if index is None:
-        return b"data: %b\n\n" % data
-    return b"id: %b\ndata: %b\n\n" % (format_cursor(run_id, index).encode(), data)
 
+    def __init__(self, run_id: str, batches: AsyncGenerator[Batch, None], idle_seconds: float) -> None:
+        super().__init__((), headers=STREAM_HEADERS)
+        self._id = b"id: %b" % format_cursor(run_id, 0).encode()[:-1]
+        self._batches = batches
+        self._idle_seconds = idle_seconds
 
-async def frames(
-    run_id: str, events: AsyncIterator[tuple[int | None, bytes]], idle_seconds: float
-) -> AsyncIterator[bytes]:
-    """The events as frames, and a comment for each time that none came for `idle_seconds`.
+    async def stream_response(self, send: Send) -> None:
+        """Send all of it. What the batches raise is raised behind what they gave."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        loop = asyncio.get_running_loop()
+        said_at = loop.time()
+        turn = asyncio.Lock()
 
-    What comes while the client takes something goes out in one piece.
-    """
-    loop = asyncio.get_running_loop()
-    came: list[bytes] = []
-    held = 0
-    news, room = Bell(), Bell()
+        async def say(piece: bytes) -> None:
+            nonlocal said_at
+            async with turn:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            said_at = loop.time()
 
-    async def read() -> None:
-        nonlocal held
-        async for index, data in events:
-            came.append(frame(run_id, index, data))
-            held += len(data)
-            news.ring()
-            while held > _AHEAD_BYTES:
-                await room.wait()
+        async def tell() -> None:
+            async with aclosing(self._batches) as batches:
+                async for batch in batches:
+                    await say(b"".join([self._frame(index, data) for index, data in batch]))
 
-    reading = asyncio.create_task(read(), name=f"read {run_id} for a client")
-    reading.add_done_callback(lambda _: news.ring())
-    try:
-        while True:
-            if not (came or reading.done()):
-                timer = loop.call_later(idle_seconds, news.ring)
-                await news.wait()
-                timer.cancel()
-            if came:
-                piece = b"".join(came)
-                came.clear()
-                held = 0
-                room.ring()
-                yield piece
-            elif reading.done():
-                reading.result()
-                return
-            else:
-                yield KEEPALIVE
-    finally:
-        reading.cancel()
-        await asyncio.wait([reading])
+        async def keep_alive() -> None:
+            while True:
+                await asyncio.sleep(said_at + self._idle_seconds - loop.time())
+                if loop.time() >= said_at + self._idle_seconds:
+                    await say(KEEPALIVE)
+
+        # No task between an event and its client: what wakes the one that waits for events is what sends them.
+        tasks = {asyncio.create_task(tell()), asyncio.create_task(keep_alive())}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _frame(self, index: int | None, data: bytes) -> bytes:
+        """Data of several lines goes out as several `data:` lines, which a reader joins again."""
+        if b"\n" in data or b"\r" in data:
+            data = b"\ndata: ".join(_LINE_END.split(data))
+        if index is None:
+            return b"data: %b\n\n" % data
+        return b"%b%d\ndata: %b\n\n" % (self._id, index, data)
 
 
 class EventTooLarge(ValueError):

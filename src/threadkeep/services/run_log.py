@@ -7,6 +7,7 @@ A follower is woken by the bus, and looks by itself every second: the database i
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import partial
 
 from threadkeep import clock
@@ -67,12 +68,18 @@ class RunLog:
 
         A run that is not there has ended. Raises Unavailable.
         """
+        async with aclosing(self.pages(key, after)) as pages:
+            async for page in pages:
+                for event in page:
+                    yield event
+
+    async def pages(self, key: RunKey, after: int = -1) -> AsyncGenerator[list[LoggedEvent], None]:
+        """The same, those at once that are there at once."""
         async with self._bus.listen(topic_of(key)) as news:
             while True:
                 events, is_open = await self._database.read(partial(_look, key, after))
-                for event in events:
-                    yield event
                 if events:
+                    yield events
                     after = events[-1].index
                 elif is_open:
                     await news.wait(LOOK_SECONDS)

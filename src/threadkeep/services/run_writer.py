@@ -1,11 +1,12 @@
 """A run of the database as whoever carries it out writes it."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 
 from threadkeep.domain.interrupt import drafts_of
 from threadkeep.domain.run import Run
 from threadkeep.errors import LeaseLost
-from threadkeep.services.run_following import follow_through
+from threadkeep.services.run_following import pages_through
 from threadkeep.services.run_log import RunLog
 from threadkeep.services.runs import Runs
 from threadkeep.streams.run_log import LoggedEvent, RunEnding
@@ -44,6 +45,9 @@ class RunWriter:
         """Raises Unavailable."""
         return await self._log.read(self.run.key, after, max_bytes=max_bytes)
 
-    def follow(self, after: int) -> AsyncIterator[LoggedEvent]:
+    async def follow(self, after: int) -> AsyncIterator[LoggedEvent]:
         """Each event after the index, to the end of the run; through outages of the store."""
-        return follow_through(self._log, self.run.key, after)
+        async with aclosing(pages_through(self._log, self.run.key, after)) as pages:
+            async for page in pages:
+                for event in page:
+                    yield event

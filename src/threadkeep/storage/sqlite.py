@@ -11,6 +11,7 @@ import contextvars
 import queue
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ _BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 8_000
 """Pages of 4 KiB in the log before they move to the file: larger than SQLite's default, and so fewer of them twice."""
 _READERS = 4
+_NOTES_APART = 0.001
+"""Seconds from a note to the next, below which the loop gets a turn between them."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class SqliteDatabase:
         self._path = path
         self._reader = self._connect(read_only=True)
         self._noter = self._connect_for_notes()
+        self._noted_at = 0.0
         self._idle_readers: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._scanners = ThreadPoolExecutor(_READERS, thread_name_prefix="threadkeep-reader")
         self._opened_readers: list[sqlite3.Connection] = []
@@ -89,8 +93,10 @@ class SqliteDatabase:
         try:
             # Handing it to the thread takes longer than writing it, since nothing waits for the disk.
             noted = _drive(self._noter, operation())
-            # Whoever notes again and again must not be the only one who runs.
-            await asyncio.sleep(0)
+            before, self._noted_at = self._noted_at, time.monotonic()
+            if self._noted_at - before < _NOTES_APART:
+                # Whoever notes again and again must not be the only one who runs.
+                await asyncio.sleep(0)
             return noted
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:

@@ -14,6 +14,10 @@ _ODD = re.compile("[\r\n\0%\ud800-\udfff]")
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 
 
+Batch = Sequence[tuple[int | None, bytes]]
+"""Events of a run that a reader is given at once, each with its index, or with None where the log lacks it yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
     """An event as it came. `index` counts the events of its run from 0, without a gap; `data` is its JSON."""

@@ -3,13 +3,14 @@
 Each is served at a path of its own, and at one path for all with an envelope that names it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from threadkeep.api.errors import json_response
@@ -26,10 +27,10 @@ from threadkeep.gateway.endpoints import Endpoints
 from threadkeep.gateway.guard import GuardedAgent
 from threadkeep.gateway.histories import History
 from threadkeep.gateway.inputs import RunBody, parse_body
-from threadkeep.gateway.run_routes import STREAM_HEADERS
 from threadkeep.gateway.runs import Runs, RunStream
-from threadkeep.gateway.sse import frames
+from threadkeep.gateway.sse import EventStream
 from threadkeep.gateway.threads import Threads
+from threadkeep.streams.run_log import Batch
 
 _NO_BODY = b"{}"
 
@@ -70,7 +71,7 @@ class Agent:
         """Run it, and stream what it says. Raises Invalid, RunActive, Conflict."""
         body = parse_body(document)
         stream = await self.runs.start(history, body)
-        return self._answer(RunStream(stream.run_id, _with_input(stream.events, body)))
+        return self._answer(RunStream(stream.run_id, _with_input(stream.batches, body)))
 
     async def connect(self, history: History, document: bytes) -> Response:
         """Open a thread: what was said, and the live tail of its run. One that has said nothing yet ends at once."""
@@ -104,7 +105,7 @@ class Agent:
             raise NotFound(f"There is no agent {agent_id!r}; the one here is {self.id!r}")
 
     def _answer(self, stream: RunStream) -> Response:
-        return StreamingResponse(frames(stream.run_id, stream.events, self.keepalive_seconds), headers=STREAM_HEADERS)
+        return EventStream(stream.run_id, stream.batches, self.keepalive_seconds)
 
 
 def agent_routes(endpoints: Endpoints, agent: Agent) -> list[Route]:
@@ -147,18 +148,17 @@ def agent_routes(endpoints: Endpoints, agent: Agent) -> list[Route]:
     ]
 
 
-async def _with_input(
-    events: AsyncIterator[tuple[int | None, bytes]], body: RunBody
-) -> AsyncIterator[tuple[int | None, bytes]]:
-    async for index, event in events:
-        yield index, with_input(event, body)
+async def _with_input(batches: AsyncGenerator[Batch, None], body: RunBody) -> AsyncGenerator[Batch, None]:
+    async with aclosing(batches):
+        async for batch in batches:
+            yield [(index, with_input(event, body)) for index, event in batch]
 
 
-async def _nothing() -> AsyncIterator[tuple[int | None, bytes]]:
+async def _nothing() -> AsyncGenerator[Batch, None]:
     return
     yield
 
 
-async def _unstored(agent: GuardedAgent, given: Any) -> AsyncIterator[tuple[int | None, bytes]]:
+async def _unstored(agent: GuardedAgent, given: Any) -> AsyncGenerator[Batch, None]:
     async for event in agent.run(given):
-        yield None, event_json(event)
+        yield [(None, event_json(event))]
