@@ -174,6 +174,30 @@ async def test_readers_are_given_events_without_an_index_while_the_log_does_not_
     assert house.log.events == [b"a", b"b", b"c", b"end"]
 
 
+async def test_a_reader_of_a_log_that_does_not_answer_is_given_each_event_once() -> None:
+    house = House(late_after=0.001)
+    house.log.gate.clear()
+    house.publish(b"a")
+    async with aclosing(house.stream.batches()) as batches:
+        assert await anext(batches) == [(None, b"a")]
+        house.publish(b"b")
+        house.publish(b"c")
+        assert await anext(batches) == [(None, b"b"), (None, b"c")]
+    await house.stream.close()
+
+
+async def test_readers_have_what_a_fast_log_has_before_the_agent_is_asked_for_more() -> None:
+    house = House()
+    reader = house.reader()
+    await turns()
+    for number in range(3):
+        house.publish(b"%d" % number)
+        await house.stream.room()
+        assert reader.seen[number:] == [(number, b"%d" % number)]
+    house.finish()
+    await reader.to_the_end()
+
+
 async def test_a_call_that_failed_is_made_again_as_it_was_though_more_has_come() -> None:
     house = House()
     house.log.failures = [Unavailable("gone"), Unavailable("gone")]

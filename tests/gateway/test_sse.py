@@ -143,16 +143,20 @@ def test_what_frames_write_the_reader_reads(runs: list[bytes]) -> None:
 
 
 class Client:
-    """Takes what it is sent; `gate` is shut while it takes nothing."""
+    """Takes what it is sent, one message at a time; `gate` is shut while it takes nothing."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
+        self.is_taking = False
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def send(self, message: Any) -> None:
+        assert not self.is_taking
+        self.is_taking = True
         self.messages.append(message)
         await self.gate.wait()
+        self.is_taking = False
 
     @property
     def pieces(self) -> list[bytes]:
@@ -239,20 +243,33 @@ async def test_a_comment_goes_out_for_each_time_that_nothing_came_and_carries_no
 async def test_a_comment_never_gets_into_the_middle_of_a_piece() -> None:
     told, client = Told(), Client()
     task = sending(told, client, idle_seconds=0.0)
-    told.tell(b"{1}")
-    while b"id: r:0\ndata: {1}\n\n" not in client.pieces:
-        await settled()
+    await settled()
     client.gate.clear()
-    told.tell(b"{2}")
+    told.tell(b"{1}")
     await settled()
-    # One of the two is being sent, and the other waits for it.
-    waiting = len(client.pieces)
-    await settled()
-    assert len(client.pieces) == waiting
     client.gate.set()
     told.queue.put_nowait(None)
     await task
-    assert client.pieces.count(b"id: r:0\ndata: {2}\n\n") == 1
+    assert client.pieces.count(b"id: r:0\ndata: {1}\n\n") == 1
+
+
+async def test_a_comment_is_due_when_nothing_came_since_the_last_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    told, client = Told(), Client()
+    task = sending(told, client, idle_seconds=60.0)
+    await settled()
+    comments = []
+    for now in (40.0, 70.0, 99.0, 101.0, 160.0, 162.0):
+        await settled()
+        if now == 40.0:
+            told.tell(b"{1}")
+            await settled()
+        comments.append(client.pieces.count(KEEPALIVE))
+    monkeypatch.undo()
+    told.queue.put_nowait(None)
+    await task
+    assert comments == [0, 0, 0, 1, 1, 2]
 
 
 async def test_what_the_batches_raise_is_raised_behind_those_that_came() -> None:

@@ -60,6 +60,25 @@ async def test_a_note_that_fails_is_no_others_loss(opened: Database) -> None:
     assert await opened.read(names) == ["ann", "bob", "cid", "dan"]
 
 
+async def test_whoever_notes_again_and_again_lets_others_go_on(
+    opened: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadkeep.storage.sqlite._NOTES_APART", 3_600.0)
+    turns = 0
+
+    async def go_on() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(go_on())
+    for number in range(20):
+        await opened.note(lambda number=number: put(f"n{number}"))
+    other.cancel()
+    assert turns >= 19
+
+
 async def test_a_note_on_a_closed_database_is_refused(database: str) -> None:
     opened = await open_database(database)
     await opened.close()
