@@ -117,6 +117,7 @@ async def http(app: Starlette, token: str) -> AsyncIterator[httpx.AsyncClient]:
     """A plain HTTP client on the application, with alice's token."""
     async with httpx.AsyncClient(
         transport=InProcessTransport(app),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {token}"},
     ) as opened:
@@ -127,7 +128,7 @@ async def http(app: Starlette, token: str) -> AsyncIterator[httpx.AsyncClient]:
 async def client(app: Starlette, token: str) -> AsyncIterator[DRMemoryServiceClient]:
     """The async client on the application."""
     async with (
-        httpx.AsyncClient(transport=InProcessTransport(app)) as http_client,
+        httpx.AsyncClient(transport=InProcessTransport(app), timeout=60) as http_client,
         DRMemoryServiceClient(
             endpoint="http://threadkeep.test/api/v2", api_token=token, http_client=http_client
         ) as opened,

@@ -104,6 +104,7 @@ async def test_a_request_over_the_limit_is_413_before_it_is_parsed(container: Co
     small = replace(container, settings=Settings(max_request_bytes=1024))
     async with httpx.AsyncClient(
         transport=InProcessTransport(create_app(small)),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {token}"},
     ) as http:

@@ -75,6 +75,7 @@ async def scene_on(
         _, secret = await container.tokens.create(user="alice", name="t")
         async with httpx.AsyncClient(
             transport=InProcessTransport(create_app(container)),
+            timeout=60,
             base_url="http://threadkeep.test/api/v2",
             headers={"Authorization": f"Bearer {secret}"},
         ) as http:

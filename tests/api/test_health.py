@@ -20,7 +20,7 @@ USER = "65f000000000000000000001"
 
 
 def without_token(app: Starlette) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=InProcessTransport(app), base_url="http://threadkeep.test")
+    return httpx.AsyncClient(transport=InProcessTransport(app), timeout=60, base_url="http://threadkeep.test")
 
 
 async def numbers(http: httpx.AsyncClient) -> dict[str, float]:

@@ -33,6 +33,7 @@ async def elsewhere(database: str, token: str) -> AsyncIterator[httpx.AsyncClien
     services = await Container.open(Settings(database=database))
     async with httpx.AsyncClient(
         transport=InProcessTransport(create_app(services)),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {token}"},
     ) as opened:

@@ -204,6 +204,7 @@ def stage(database: str) -> Iterator[Stage]:
         _, secret = runner.run(container.tokens.create(user="alice", name="test"))
         http = httpx.AsyncClient(
             transport=InProcessTransport(create_app(container)),
+            timeout=60,
             base_url=f"http://threadkeep.test{PREFIX}",
             headers={"Authorization": f"Bearer {secret}"},
         )

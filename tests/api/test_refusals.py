@@ -28,6 +28,7 @@ async def as_token(container: Container, **options: Any) -> AsyncIterator[httpx.
     _, secret = await container.tokens.create(user="alice", name="t", **options)
     async with httpx.AsyncClient(
         transport=InProcessTransport(create_app(container)),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {secret}"},
     ) as opened:
@@ -75,6 +76,7 @@ async def test_a_token_that_may_only_read_starts_no_run(container: Container) ->
         gateway.router.lifespan_context(gateway),
         httpx.AsyncClient(
             transport=InProcessTransport(gateway),
+            timeout=60,
             base_url="http://threadkeep.test/agui",
             headers={"Authorization": f"Bearer {secret}"},
         ) as http,

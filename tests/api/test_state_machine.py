@@ -505,7 +505,7 @@ def test_random_calls_are_answered_as_the_model_says(database: str) -> None:
             containers.append(await Container.open(Settings(database=database, max_content=MAX_CONTENT)))
             stack.push_async_callback(containers[-1].close)
             transport = InProcessTransport(create_app(containers[-1]))
-            http = httpx.AsyncClient(transport=transport, base_url="http://threadkeep.test/api/v2")
+            http = httpx.AsyncClient(transport=transport, base_url="http://threadkeep.test/api/v2", timeout=60)
             clients.append(await stack.enter_async_context(http))
         return containers, clients
 

@@ -68,6 +68,7 @@ async def told(database: str) -> AsyncIterator[Told]:
     token, secret = await container.tokens.create(user="alice", name="t")
     async with httpx.AsyncClient(
         transport=InProcessTransport(create_app(container)),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {secret}"},
     ) as http:
@@ -221,7 +222,10 @@ async def test_calls_inside_the_gateway_belong_to_the_request_and_are_none_of_th
     async with (
         gateway.router.lifespan_context(gateway),
         httpx.AsyncClient(
-            transport=InProcessTransport(gateway), base_url="http://threadkeep.test", headers=told.http.headers
+            transport=InProcessTransport(gateway),
+            timeout=60,
+            base_url="http://threadkeep.test",
+            headers=told.http.headers,
         ) as http,
     ):
         told.forget()

@@ -101,7 +101,7 @@ async def open_client(gateway: Starlette, token: str, user: str | None = None) -
     """A client of the gateway in process, with its own token."""
     headers = {"Authorization": f"Bearer {token}"} | ({"X-Threadkeep-User": user} if user else {})
     async with httpx.AsyncClient(
-        transport=InProcessTransport(gateway), base_url="http://threadkeep.test", headers=headers
+        transport=InProcessTransport(gateway), timeout=60, base_url="http://threadkeep.test", headers=headers
     ) as http:
         yield Client(http)
 

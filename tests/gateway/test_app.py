@@ -27,6 +27,7 @@ async def test_one_application_serves_both_apis(container: Container, app: Starl
             open_gateway(configured, app) as both,
             httpx.AsyncClient(
                 transport=InProcessTransport(both),
+                timeout=60,
                 base_url="http://threadkeep.test",
                 headers={"Authorization": f"Bearer {token}"},
             ) as http,

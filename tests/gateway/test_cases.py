@@ -83,6 +83,7 @@ async def write_and_read(app: Starlette, secret: str) -> None:
     """Forty appends at once, and what they have stored."""
     async with httpx.AsyncClient(
         transport=InProcessTransport(app),
+        timeout=60,
         base_url="http://threadkeep.test/api/v2",
         headers={"Authorization": f"Bearer {secret}"},
     ) as http:

@@ -27,7 +27,7 @@ class AcrossThreads(httpx.BaseTransport):
         return self._portal.call(self._exchange, request)
 
     async def _exchange(self, request: httpx.Request) -> httpx.Response:
-        async with httpx.AsyncClient(transport=InProcessTransport(self._app)) as client:
+        async with httpx.AsyncClient(transport=InProcessTransport(self._app), timeout=60) as client:
             copy = httpx.Request(request.method, request.url, headers=request.headers.raw, content=request.content)
             response = await client.send(copy)
         return httpx.Response(response.status_code, headers=response.headers, content=response.content)

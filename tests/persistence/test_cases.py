@@ -218,7 +218,9 @@ async def test_137_the_first_message_is_there_however_the_chat_is_made(
             await asyncio.sleep(0)
 
     async with (
-        httpx.AsyncClient(transport=InProcessTransport(app), event_hooks={"request": [slow_to_create]}) as http,
+        httpx.AsyncClient(
+            transport=InProcessTransport(app), timeout=60, event_hooks={"request": [slow_to_create]}
+        ) as http,
         DRMemoryServiceClient(endpoint="http://threadkeep.test/api/v2", api_token=token, http_client=http) as slow,
     ):
         there = await DRMemorySpace.get(slow, space.id)

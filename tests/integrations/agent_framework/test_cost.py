@@ -39,7 +39,7 @@ class Counted:
 async def counted(app: Starlette, token: str) -> AsyncIterator[Counted]:
     made = Counted()
     async with (
-        httpx.AsyncClient(transport=InProcessTransport(app), event_hooks={"request": [made.note]}) as http,
+        httpx.AsyncClient(transport=InProcessTransport(app), timeout=60, event_hooks={"request": [made.note]}) as http,
         DRMemoryServiceClient(endpoint="http://t/api/v2", api_token=token, http_client=http) as client,
     ):
         made.place = Place(await DRMemorySpace.post(client, deduplication_key="chats"), uuid4())

@@ -101,7 +101,7 @@ async def test_the_frameworks_endpoint_goes_on_from_it(space: DRMemorySpace) -> 
         snapshot_store=ThreadkeepSnapshotStore(space),
         snapshot_scope_resolver=lambda _: "ann",
     )
-    async with httpx.AsyncClient(transport=InProcessTransport(app), base_url="http://t") as http:
+    async with httpx.AsyncClient(transport=InProcessTransport(app), timeout=60, base_url="http://t") as http:
         for text in ("hi", "next"):
             message = {"id": f"m-{text}", "role": "user", "content": text}
             response = await http.post("/agent", json={"threadId": "t", "runId": text, "messages": [message]})
