@@ -84,7 +84,7 @@ class RunHandle:
                 yield index, data
 
     def batches(self, after: int = -1) -> AsyncGenerator[Batch, None]:
-        """The same, those at once that are there at once."""
+        """The events that `follow` yields, in the same order: those that are there together come together."""
         return self._one_by_one(after) if self._logged is None else self._logged.batches(after)
 
     async def _one_by_one(self, after: int) -> AsyncGenerator[Batch, None]:

@@ -74,7 +74,7 @@ class RunLog:
                     yield event
 
     async def pages(self, key: RunKey, after: int = -1) -> AsyncGenerator[list[LoggedEvent], None]:
-        """The same, those at once that are there at once."""
+        """The events that `follow` yields, in the same order, and never an empty page. Raises Unavailable."""
         async with self._bus.listen(topic_of(key)) as news:
             while True:
                 events, is_open = await self._database.read(partial(_look, key, after))
