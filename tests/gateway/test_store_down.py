@@ -127,8 +127,10 @@ async def test_a_store_that_is_down_at_the_start_refuses_the_run_before_the_agen
 
 
 async def test_a_run_is_cancelled_at_once_though_the_store_is_down(
-    alice: Client, agent: ScriptedAgent, outage: Outage
+    alice: Client, agent: ScriptedAgent, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However long ago the token was looked up."""
+    monkeypatch.setattr("threadkeep.services.tokens._CACHE_US", -1)
     events = [json.dumps(event).encode() for event in CASE["input"]["events"]]
     agent.events, agent.then = events[:3], "hang"
     async with alice.stream(CASE["input"]["run_input"]) as stream:

@@ -1,10 +1,14 @@
 """Tokens, on both engines."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from threadkeep import clock
 from threadkeep.errors import Invalid, NotFound, Unauthorized, Unavailable
 from threadkeep.services.container import Container
+from threadkeep.storage import tokens as stored
 
 
 async def test_bearer_and_token_are_the_same(container: Container) -> None:
@@ -90,6 +94,83 @@ async def test_a_token_is_for_what_its_scopes_say_and_for_all_without_them(conta
     for nonsense in ([], ["all"], ["read", "fly"]):
         with pytest.raises(Invalid, match="A scope is one of read, write"):
             await container.tokens.create(user="alice", name="x", scopes=nonsense)
+
+
+async def test_a_token_is_believed_as_it_was_while_the_database_gives_no_answer(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, secret = await container.tokens.create(user="alice", name="laptop", expires_in=400)
+    _, other = await container.tokens.create(user="alice", name="never seen")
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
+    known = await container.tokens.authenticate(f"Bearer {secret}")
+    read = container.database.read
+
+    async def away(_: object) -> None:
+        raise Unavailable("The database gives no answer")
+
+    monkeypatch.setattr(container.database, "read", away)
+    monkeypatch.setattr(clock, "now", lambda: start + 399_000_000)
+    assert await container.tokens.authenticate(f"Bearer {secret}") == known
+    with pytest.raises(Unavailable):
+        await container.tokens.authenticate(f"Bearer {other}")
+    monkeypatch.setattr(clock, "now", lambda: start + 400_000_000)
+    with pytest.raises(Unauthorized, match="expired"):
+        await container.tokens.authenticate(f"Bearer {secret}")
+
+    # Another process revokes it; what the database says counts as soon as it says something.
+    monkeypatch.setattr(clock, "now", lambda: start + 399_000_000)
+    await container.database.write(lambda: stored.revoke(token.id, start))
+    assert await container.tokens.authenticate(f"Bearer {secret}") == known
+    monkeypatch.setattr(container.database, "read", read)
+    with pytest.raises(Unauthorized, match="revoked"):
+        await container.tokens.authenticate(f"Bearer {secret}")
+
+
+async def test_no_token_is_believed_for_longer_than_ten_minutes_without_a_database(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, secret = await container.tokens.create(user="alice", name="laptop")
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
+    known = await container.tokens.authenticate(f"Bearer {secret}")
+
+    async def away(_: object) -> None:
+        raise Unavailable("The database gives no answer")
+
+    monkeypatch.setattr(container.database, "read", away)
+    monkeypatch.setattr(clock, "now", lambda: start + 600_000_000)
+    assert await container.tokens.authenticate(f"Bearer {secret}") == known
+    monkeypatch.setattr(clock, "now", lambda: start + 600_000_001)
+    with pytest.raises(Unavailable):
+        await container.tokens.authenticate(f"Bearer {secret}")
+
+
+async def test_a_database_that_hangs_is_asked_once_and_not_waited_for(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadkeep.services.tokens._PATIENCE_SECONDS", 0.01)
+    token, secret = await container.tokens.create(user="alice", name="laptop")
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
+    known = await container.tokens.authenticate(f"Bearer {secret}")
+    read, asked, answers = container.database.read, [], asyncio.Event()
+
+    async def slow(operation: Any) -> Any:
+        asked.append(operation)
+        await answers.wait()
+        return await read(operation)
+
+    monkeypatch.setattr(container.database, "read", slow)
+    monkeypatch.setattr(clock, "now", lambda: start + 3_000_000)
+    for _ in range(3):
+        assert await container.tokens.authenticate(f"Bearer {secret}") == known
+    assert len(asked) == 1
+    await container.database.write(lambda: stored.revoke(token.id, start))
+    answers.set()
+    monkeypatch.setattr("threadkeep.services.tokens._PATIENCE_SECONDS", 60)
+    with pytest.raises(Unauthorized, match="revoked"):
+        await container.tokens.authenticate(f"Bearer {secret}")
 
 
 async def last_use(container: Container) -> int | None:

@@ -4,20 +4,34 @@ import asyncio
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from threadkeep import clock, ids
 from threadkeep.domain import limits
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.token import SCOPES, Token, digest, is_use_due, new_secret
-from threadkeep.errors import Invalid, NotFound, Unauthorized
+from threadkeep.errors import Invalid, NotFound, Unauthorized, Unavailable
 from threadkeep.storage import tokens
 from threadkeep.storage.database import Database
 
 _CACHE_US = 2_000_000
 """Microseconds for which a token that was looked up is believed: what a revocation takes to reach other processes."""
+_OUTAGE_US = 600_000_000
+"""Microseconds for which it is believed while the database gives no answer: a run is to be cancelled even then."""
+_PATIENCE_SECONDS = 1.0
+"""How long a database that hangs is waited for until a token is believed as it was."""
 _CACHED = 10_000
 _NAME = 200
 _log = logging.getLogger("threadkeep.tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A token that was looked up, when, and whom it stands for."""
+
+    at: int
+    token: Token
+    principal: Principal
 
 
 class Tokens:
@@ -26,10 +40,15 @@ class Tokens:
         self._seen: dict[str, _Seen] = {}
         self._used: dict[str, int] = {}
         self._noting: set[asyncio.Task[None]] = set()
+        self._finding: dict[str, asyncio.Task[_Seen]] = {}
 
     async def close(self) -> None:
-        """Finish what is being written down."""
+        """Finish what is being written down, and stop looking."""
         await asyncio.gather(*self._noting)
+        if self._finding:
+            for finding in (stopped := [*self._finding.values()]):
+                finding.cancel()
+            await asyncio.wait(stopped)
 
     async def local_principal(self, name: str = "local") -> Principal:
         """The user of that name, made where there is none. Raises Invalid."""
@@ -97,7 +116,8 @@ class Tokens:
         """Who is calling.
 
         `on_behalf_of` names a user of the caller's own, for which the token needs the right.
-        Raises Unauthorized, Invalid.
+        While the database gives no answer, a token that it knew in the last ten minutes is good as it was.
+        Raises Unauthorized, Invalid, Unavailable.
         """
         principal = await self._look_up(authorization or "")
         return principal if on_behalf_of is None else _acting_for(principal, on_behalf_of)
@@ -105,20 +125,44 @@ class Tokens:
     async def _look_up(self, authorization: str) -> Principal:
         now = clock.now()
         seen = self._seen.get(authorization)
-        if seen is None or now - seen.at > _CACHE_US:
-            key = digest(_secret_of(authorization))
-            token = await self._database.read(lambda: tokens.by_digest(key))
-            if token is None:
-                raise Unauthorized("The token is unknown")
-            if len(self._seen) >= _CACHED:
-                self._seen.clear()
-            principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for, token.scopes)
-            seen = self._seen[authorization] = _Seen(now, token, principal)
-            if token.is_live(now):
-                self._note_use(token, now)
+        if seen is None or now - seen.at > _OUTAGE_US:
+            seen = await self._find(authorization, now)
+        elif now - seen.at > _CACHE_US:
+            seen = await self._find_again(authorization, seen, now)
         if not seen.token.is_live(now):
             raise Unauthorized("The token was revoked or has expired")
         return seen.principal
+
+    async def _find_again(self, authorization: str, seen: _Seen, now: int) -> _Seen:
+        """What the database says now, or `seen` where it gives no answer in time. Raises Unauthorized."""
+        finding = self._finding.get(authorization)
+        if finding is None:
+            finding = self._finding[authorization] = asyncio.create_task(self._find(authorization, now))
+            finding.add_done_callback(partial(self._found, authorization))
+        # Left to itself where it takes longer: whoever asks next may find it done.
+        done, _ = await asyncio.wait({finding}, timeout=_PATIENCE_SECONDS)
+        if not done or isinstance(finding.exception(), Unavailable):
+            return seen
+        return finding.result()
+
+    def _found(self, authorization: str, finding: asyncio.Task[_Seen]) -> None:
+        del self._finding[authorization]
+        if not finding.cancelled() and isinstance(error := finding.exception(), Unavailable):
+            _log.warning("a token is believed as it was: %s", error)
+
+    async def _find(self, authorization: str, now: int) -> _Seen:
+        """What the database says of a token, and remember it. Raises Unauthorized, Unavailable."""
+        key = digest(_secret_of(authorization))
+        token = await self._database.read(lambda: tokens.by_digest(key))
+        if token is None:
+            raise Unauthorized("The token is unknown")
+        if len(self._seen) >= _CACHED:
+            self._seen.clear()
+        principal = Principal(token.user_id, token.tenant_id, token.id, token.may_act_for, token.scopes)
+        seen = self._seen[authorization] = _Seen(now, token, principal)
+        if token.is_live(now):
+            self._note_use(token, now)
+        return seen
 
     def _note_use(self, token: Token, now: int) -> None:
         """Write down that the token is in use, a minute after the last time; the request does not wait for it."""
@@ -144,15 +188,6 @@ def _secret_of(authorization: str) -> str:
     if scheme.lower() not in ("bearer", "token") or not secret.strip():
         raise Unauthorized("Give a token: Authorization: Bearer TOKEN")
     return secret.strip()
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A token that was looked up, when, and whom it stands for."""
-
-    at: int
-    token: Token
-    principal: Principal
 
 
 def _acting_for(principal: Principal, user: str) -> Principal:
