@@ -18,6 +18,7 @@ class MemoryWriter:
         self.ending: RunEnding | None = None
         self.calls: list[tuple[int, int]] = []
         self.reads: list[int] = []
+        self.followers = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.entered = asyncio.Event()
@@ -45,13 +46,17 @@ class MemoryWriter:
 
     async def follow(self, after: int) -> AsyncIterator[LoggedEvent]:
         place = after + 1
-        while True:
-            while place < len(self.events):
-                yield LoggedEvent(place, self.events[place])
-                place += 1
-            if self.ending is not None:
-                return
-            await self._news.wait()
+        self.followers += 1
+        try:
+            while True:
+                while place < len(self.events):
+                    yield LoggedEvent(place, self.events[place])
+                    place += 1
+                if self.ending is not None:
+                    return
+                await self._news.wait()
+        finally:
+            self.followers -= 1
 
     def give_away(self, *events: bytes) -> None:
         """Somebody else has the run, and ends it so."""

@@ -183,6 +183,31 @@ async def test_a_run_that_the_log_has_is_followed_and_not_carried_out_again() ->
     assert house.inner.inputs == []
 
 
+async def test_a_reader_that_stops_early_lets_go_of_the_log_at_once() -> None:
+    house = House(run_of())
+    house.writer.is_new = False
+    house.writer.events = [b'{"type":"RUN_STARTED"}', b'{"type":"RUN_FINISHED"}']
+    handle = await house.manager.run(wire_input(messages=HELLO))
+    for events in (handle.events(), handle.follow(), handle.batches()):
+        await anext(events)
+        assert house.writer.followers == 1
+        await events.aclose()  # type: ignore[union-attr]
+        assert house.writer.followers == 0
+
+
+async def test_a_reader_of_a_run_that_was_lost_lets_go_of_the_log_at_once() -> None:
+    house = House([*run_of()[:1], asyncio.Event()])
+    handle = await house.manager.run(wire_input(messages=HELLO))
+    events = handle.follow()
+    await anext(events)
+    house.writer.events = [b'{"type":"RUN_STARTED"}', b'{"type":"STEP_STARTED"}', b'{"type":"RUN_ERROR"}']
+    handle.lose()
+    assert await anext(events) == (1, b'{"type":"STEP_STARTED"}')
+    assert house.writer.followers == 1
+    await events.aclose()  # type: ignore[attr-defined]
+    assert house.writer.followers == 0
+
+
 async def test_a_run_that_is_asked_for_twice_at_once_begins_once() -> None:
     house = House(run_of(said("m1", "Hi")))
     one, two = await asyncio.gather(house.manager.run(wire_input()), house.manager.run(wire_input()))

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 
+from threadkeep.chat_history.ag_ui.agent import close_events
 from threadkeep.errors import LeaseLost, Unavailable
 from threadkeep.streams.bell import Bell
 from threadkeep.streams.run_log import Batch, LoggedEvent, RunEnding, RunWriter
@@ -125,7 +126,6 @@ class LoggedStream:
     async def close(self) -> None:
         """Write nothing more, whatever is missing in the log."""
         self._is_shut = True
-        self._is_shut = True
         if self._deadline is not None:
             self._deadline.cancel()
         if self._writing is not None:
@@ -163,8 +163,12 @@ class LoggedStream:
             else:
                 await self._news.wait()
         # What went out without an index is not in the log; what stands there in its place is what counts.
-        async for event in self._writer.follow(min(place, self._logged) - 1):
-            yield [(event.index, event.data)]
+        logged = self._writer.follow(min(place, self._logged) - 1)
+        try:
+            async for event in logged:
+                yield [(event.index, event.data)]
+        finally:
+            await close_events(logged)
 
     def _write_on(self) -> None:
         is_idle = self._writing is None or self._writing.done()

@@ -12,6 +12,7 @@ be read from any process and at any time, and the terminal event says that the h
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any, Generic, ParamSpec
 
 from ag_ui.core import BaseEvent, RunAgentInput
@@ -66,8 +67,10 @@ class RunHandle:
             async for event in self._channel.follow():
                 yield event
         else:
-            async for _, data in self.follow():
-                yield WireEvent(data)
+            async with aclosing(self.batches()) as batches:
+                async for batch in batches:
+                    for _, data in batch:
+                        yield WireEvent(data)
 
     async def follow(self, after: int = -1) -> AsyncIterator[tuple[int | None, bytes]]:
         """The run's events after an index, each as its JSON, up to the terminal event.
@@ -79,9 +82,10 @@ class RunHandle:
             The index of each event and its JSON. The index counts from 0 without a gap. It is None where the log does
             not have the event yet because it does not answer: a reader cannot resume after such an event.
         """
-        async for batch in self.batches(after):
-            for index, data in batch:
-                yield index, data
+        async with aclosing(self.batches(after)) as batches:
+            async for batch in batches:
+                for index, data in batch:
+                    yield index, data
 
     def batches(self, after: int = -1) -> AsyncGenerator[Batch, None]:
         """The events that `follow` yields, in the same order: those that are there together come together."""
@@ -89,8 +93,12 @@ class RunHandle:
 
     async def _one_by_one(self, after: int) -> AsyncGenerator[Batch, None]:
         if self._elsewhere is not None:
-            async for logged in self._elsewhere.follow(after):
-                yield [(logged.index, logged.data)]
+            events = self._elsewhere.follow(after)
+            try:
+                async for logged in events:
+                    yield [(logged.index, logged.data)]
+            finally:
+                await close_events(events)
         else:
             index = after + 1
             async for event in self._channel.follow(index):

@@ -45,10 +45,10 @@ class AGUIAgent(ABC):
 
 
 async def close_events(events: object) -> None:
-    """Let an agent whose events were read clean up; what goes wrong there is not the run's."""
+    """Let whoever gave events clean up, wherever their reader stopped; what goes wrong there is not the run's."""
     aclose = getattr(events, "aclose", None)
     if aclose is not None:
         try:
             await aclose()
         except Exception:
-            logger.exception("an agent failed while it was closed")
+            logger.exception("a source of events failed while it was closed")
