@@ -12,6 +12,7 @@ from typing import IO
 
 import httpx
 import pytest
+from hypothesis import settings
 from starlette.applications import Starlette
 
 from threadkeep.api.app import create_app
@@ -22,6 +23,10 @@ from threadkeep.storage.migrate import migrate
 from threadkeep.storage.tables import metadata
 from threadkeep.testing import postgres, valkey
 from threadkeep.transport.in_process import InProcessTransport
+
+# A busy machine is no failure.
+settings.register_profile("threadkeep", deadline=None)
+settings.load_profile("threadkeep")
 
 ENGINES = ("sqlite", "postgresql")
 _SERVER_START = 60

@@ -1,5 +1,6 @@
 """A disk that is full: SQLite's own limit on the pages of a file, set on the connections that write."""
 
+import sqlite3
 from typing import Any
 
 from sqlalchemy import text
@@ -13,6 +14,10 @@ _PLENTY = 1_073_741_823
 
 async def fill_disk(container: Container) -> None:
     """From now on the file does not grow, and what needs another page fails with "database or disk is full"."""
+    file = sqlite3.connect(container.settings.database.removeprefix("sqlite:///"))
+    # Pages that were freed would be used first.
+    file.execute("VACUUM")
+    file.close()
     await _allow(container, 1)
 
 

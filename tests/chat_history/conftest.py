@@ -3,14 +3,9 @@
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import settings
 
 from tests.chat_history.stores import Store
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
-
-# A busy machine is no failure.
-settings.register_profile("threadkeep", deadline=None)
-settings.load_profile("threadkeep")
 
 
 @pytest.fixture(params=["lookup keys", "locators"])

@@ -5,5 +5,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def patient_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine is no log that does not answer: readers wait for the ids of events."""
+    """A busy machine is no store that does not answer: readers wait for the ids of events, and for the end."""
     monkeypatch.setattr("threadkeep.chat_history.logged_stream.LATE_SECONDS", 3_600)
+    monkeypatch.setattr("threadkeep.chat_history.logged_stream.SETTLE_SECONDS", 3_600)

@@ -29,7 +29,11 @@ class Station:
 async def fleet(
     database: str, agent: AGUIAgent, count: int = 2, *, keepalive_seconds: float = 15.0, **settings: Any
 ) -> AsyncIterator[list[Station]]:
-    """So many gateways before one agent, each with a client of the same user."""
+    """So many gateways before one agent, each with a client of the same user.
+
+    A busy machine is no process that has died: a run is lost after a minute, where a test says nothing else.
+    """
+    settings = {"run_lease": 60, **settings}
     async with AsyncExitStack() as opened:
         stations: list[Station] = []
         secret: str | None = None

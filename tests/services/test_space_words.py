@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.domain import memory_filter
@@ -44,7 +44,6 @@ def hits(known: Mapping[str, str], wanted: list[str]) -> dict[str, str]:
     return {word: " ".join(each for each, text in known.items() if word in words(text)) for word in wanted}
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_rows_that_are_kept_up_to_date_weigh_as_the_definition_does(data: st.DataObject) -> None:
     known = data.draw(st.dictionaries(st.sampled_from(IDS), TEXTS, max_size=20))

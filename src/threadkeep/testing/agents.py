@@ -36,18 +36,19 @@ class ScriptedAgent(AGUIAgent):
             raise ValueError(f"then is an exception, 'hang' or None, not {then!r}")
 
     async def run(self, input: RunAgentInput | WireInput) -> AsyncGenerator[Any, None]:
-        """Play the script."""
+        """Play the script as it is now; one that is changed later is for later runs."""
+        events, then = self.events, self.then
         self.inputs.append(input)
         self.open_runs += 1
         try:
-            for step in self.events:
+            for step in events:
                 if isinstance(step, asyncio.Event):
                     await step.wait()
                 else:
                     yield WireEvent(step) if isinstance(step, bytes) else step
-            if isinstance(self.then, Exception):
-                raise self.then
-            if self.then == "hang":
+            if isinstance(then, Exception):
+                raise then
+            if then == "hang":
                 await asyncio.Event().wait()
         finally:
             self.open_runs -= 1
