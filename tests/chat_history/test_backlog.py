@@ -1,6 +1,6 @@
 """The bytes that a run may hold."""
 
-from ag_ui.core import TextMessageContentEvent
+from ag_ui.core import MessagesSnapshotEvent, TextMessageContentEvent, UserMessage
 
 from threadkeep.chat_history import WireEvent
 from threadkeep.chat_history.ag_ui.backlog import Backlog, event_bytes
@@ -49,6 +49,8 @@ def test_an_event_takes_about_what_its_texts_take() -> None:
     assert 1_000 < event_bytes(WireEvent(b'{"type":"RAW","x":"' + b"a" * 1_000 + b'"}')) < 1_500
     assert 1_000 < event_bytes(TextMessageContentEvent(message_id="m", delta="a" * 1_000)) < 1_700
     assert event_bytes({"type": "CUSTOM", "value": [{"deep": "a" * 1_000}] * 3}) > 3_000
+    snapshot = MessagesSnapshotEvent(messages=[UserMessage(id=each, content=each * 1_000) for each in "ab"])
+    assert 2_000 < event_bytes(snapshot) < 3_400
     endless: list[object] = []
     endless.append(endless)
     assert event_bytes({"value": endless}) < 1_000

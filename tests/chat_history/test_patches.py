@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from threadkeep.chat_history.ag_ui.patches import BadPatch, patched
 
-DOCUMENT = {"n": 1, "list": [{"a": 1}, {"b": 2}], "deep": {"er": {"x": [1, 2, 3]}}, "": 0, "a/b": {"~": 1}}
+DOCUMENT = {
+    "n": 1,
+    "list": [{"a": 1}, {"b": 2}],
+    "deep": {"er": {"x": [1, 2, 3]}},
+    "": 0,
+    "a/b": {"~": 1},
+    "7": {"a": 1},
+}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +37,7 @@ DOCUMENT = {"n": 1, "list": [{"a": 1}, {"b": 2}], "deep": {"er": {"x": [1, 2, 3]
         ([{"op": "copy", "from": "/list/0", "path": "/n"}, {"op": "add", "path": "/n/a", "value": 9}], {"n": {"a": 9}}),
         ([{"op": "replace", "path": "/a~1b/~0", "value": 2}], {"a/b": {"~": 2}}),
         ([{"op": "replace", "path": "/", "value": 5}], {"": 5}),
+        ([{"op": "replace", "path": "/7/a", "value": 2}], {"7": {"a": 2}}),
         ([{"op": "test", "path": "/n", "value": 1}], {}),
         ([], {}),
     ],

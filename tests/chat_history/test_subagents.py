@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.chat_history.folded import fold
+import pytest
+
+from tests.chat_history.folded import NOW, fold
 from tests.chat_history.scripts import called, finished, result, run_of, said, started, thought
 
 
@@ -123,6 +125,32 @@ def test_odd_subagent_events_change_nothing() -> None:
 def test_a_subagent_that_is_announced_twice_is_one() -> None:
     folded = fold(run_of(said("m1", "a"), begun(), begun(description="later")))
     assert [(each.subagent_run_id, each.description) for each in folded.rows[0].subagents] == [("s1", "later")]
+
+
+@pytest.mark.parametrize(
+    ("event", "said_of_it"),
+    [
+        (begun(description="later", metadata={"b": 2}), {"description": "later", "metadata": {"a": 1, "b": 2}}),
+        (
+            {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "result": 1, "metadata": {"b": 2}},
+            {"status": "complete", "result": 1, "metadata": {"a": 1, "b": 2}},
+        ),
+        (
+            {"type": "SUBAGENT_ERROR", "subagentRunId": "s1", "message": "boom", "metadata": {"a": 2}},
+            {"status": "errored", "error": "boom", "metadata": {"a": 2}},
+        ),
+    ],
+    ids=["announced again", "ended", "failed"],
+)
+def test_what_is_heard_of_a_subagent_after_its_row_was_stored_is_stored_too(
+    event: dict[str, Any], said_of_it: dict[str, Any]
+) -> None:
+    folded = fold([started(), *said("m1", "a"), begun(metadata={"a": 1})])
+    folded.turn.dirty.clear()
+    folded.apply(event["type"], event, NOW)
+    assert [*folded.turn.dirty] == folded.rows
+    (subagent,) = folded.rows[0].subagents
+    assert {name: getattr(subagent, name) for name in said_of_it} == said_of_it
 
 
 def test_steps_of_subagents_do_not_become_the_steps_of_others() -> None:

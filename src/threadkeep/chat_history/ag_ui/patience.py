@@ -12,7 +12,7 @@ from threadkeep import errors
 from threadkeep.persistence import DRMemoryNotFoundError, DRMemoryServiceError, DRMemoryVersionConflictError
 
 # 401 and 403 too: a token runs out in the middle of a run and is renewed, and that is no fault of any message.
-_DOWN_STATUSES = frozenset({401, 403, 408, 425, 429, 502, 503, 504, 507})
+_DOWN_STATUSES = frozenset({401, 403, 408, 425, 429})
 _UNCERTAIN_STATUSES = frozenset({409, 500})
 
 
