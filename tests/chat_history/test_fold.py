@@ -188,6 +188,52 @@ def test_an_encrypted_value_finds_its_call() -> None:
     assert fold(run_of(called("c1"), value)).rows[0].calls[0].encrypted_value == "x=="
 
 
+TEXT, CALL, THOUGHT = {"messageId": "m1", "delta": "hm"}, {"toolCallId": "c1"}, {"messageId": "z1", "delta": "hm"}
+ACTIVITY = {"messageId": "a1", "activityType": "PLAN"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"type": f"TEXT_MESSAGE_{kind}", **TEXT} for kind in ("START", "CONTENT", "END")],
+        [{"type": "TEXT_MESSAGE_CHUNK", **TEXT}] * 3,
+        [
+            {"type": "TOOL_CALL_START", **CALL, "toolCallName": "f"},
+            *({"type": f"TOOL_CALL_{kind}", **CALL} for kind in ("ARGS", "END", "RESULT")),
+        ],
+        [{"type": "TOOL_CALL_CHUNK", **CALL, "toolCallName": "f"}] * 3,
+        [{"type": f"REASONING_MESSAGE_{kind}", **THOUGHT} for kind in ("START", "CONTENT", "END")],
+        [{"type": "REASONING_MESSAGE_CHUNK", **THOUGHT}] * 3,
+        [{"type": "ACTIVITY_SNAPSHOT", **ACTIVITY, "content": {}}, {"type": "ACTIVITY_DELTA", **ACTIVITY, "patch": []}],
+    ],
+    ids=lambda events: events[0]["type"],
+)
+def test_every_event_of_a_record_may_bring_metadata_and_the_last_word_counts(events: list[dict[str, Any]]) -> None:
+    folded = fold([{**event, "metadata": {"last": place, f"{place}": place}} for place, event in enumerate(events)])
+    (row,) = folded.rows
+    (record,) = [*row.calls, *row.reasonings] or [row]
+    assert record.metadata == {"last": len(events) - 1, **{f"{place}": place for place in range(len(events))}}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "TEXT_MESSAGE_END", "messageId": "ghost"},
+        {"type": "TOOL_CALL_END", "toolCallId": "ghost"},
+        {"type": "TOOL_CALL_CHUNK", "delta": "x"},
+        {"type": "REASONING_MESSAGE_END", "messageId": "ghost"},
+        {"type": "ACTIVITY_DELTA", "messageId": "ghost", "activityType": "PLAN", "patch": []},
+        {"type": "STEP_FINISHED", "stepName": "ghost"},
+    ],
+    ids=lambda event: event["type"],
+)
+def test_what_is_of_nothing_changes_nothing(event: dict[str, Any]) -> None:
+    events = run_of(said("m1", "a"), {**event, "metadata": {"a": 1}}, said("m2", "b"))
+    folded = fold(events)
+    assert rows(folded) == [row("m1", "a"), row("m2", "b")]
+    assert [(each.metadata, each.step) for each in folded.rows] == [(None, None)] * 2
+
+
 def test_a_message_keeps_the_step_in_which_it_began() -> None:
     folded = fold(
         run_of(

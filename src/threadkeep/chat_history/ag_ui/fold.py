@@ -279,7 +279,9 @@ class Fold:
         self.turn.think(reasoning, text_of(fields.get("delta")))
 
     def _reasoning_end(self, fields: Fields) -> None:
-        self._thoughts.end(identifier_of(fields.get("messageId")), _owner(fields))
+        reasoning = self._thoughts.end(identifier_of(fields.get("messageId")), _owner(fields))
+        if reasoning is not None:
+            self._merge_metadata(reasoning, fields)
 
     def _reasoning_chunk(self, fields: Fields) -> None:
         reasoning = self._lanes.follow("reasoning", identifier_of(fields.get("messageId")), fields)

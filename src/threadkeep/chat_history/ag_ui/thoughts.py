@@ -66,10 +66,12 @@ class Thoughts:
             reasoning = self.begin(agui_id, owner)
         return reasoning
 
-    def end(self, agui_id: str | None, owner: str | None) -> None:
+    def end(self, agui_id: str | None, owner: str | None) -> Reasoning | None:
+        """End a reasoning, if there is one; which it was."""
         reasoning = self._of(agui_id, owner)
         if reasoning is not None:
             self._turn.end_reasoning(reasoning)
+        return reasoning
 
     def end_all(self, owner: str, status: MessageStatus, error: str | None) -> None:
         """A subagent has ended, and with it what it was thinking."""
