@@ -28,6 +28,11 @@ _GC_THRESHOLD = 10_000
 _SWITCH_SECONDS = 0.0005
 GRACE_SECONDS = 5
 """How long open requests and streams have to end after a signal to stop."""
+IDLE_SECONDS = 75
+"""How long a connection is kept that nobody uses: longer than load balancers (60 s) and HTTP clients keep theirs.
+
+Whichever side waits less closes first, and a request that is under way to a server that has just closed is lost.
+"""
 
 
 def uvicorn_config(app: Any, **options: Any) -> uvicorn.Config:
@@ -39,6 +44,7 @@ def uvicorn_config(app: Any, **options: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
         **options,
     )
 
