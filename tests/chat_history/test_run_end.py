@@ -6,6 +6,8 @@ import pytest
 
 from tests.chat_history.folded import fold
 from tests.chat_history.scripts import called, finished, said, started
+from threadkeep.chat_history.ag_ui.run_end import ending_of
+from threadkeep.streams.run_log import RunEnding
 
 USAGE = [{"provider": "p", "model": "m", "inputTokens": 3, "outputTokens": 4, "cacheWriteInputTokens": 0}]
 
@@ -62,3 +64,59 @@ def test_the_interrupt_of_a_draft_of_the_protocol_is_kept() -> None:
     interrupt = {"id": "i1", "reason": "human"}
     folded = fold([started(), *called("c1"), finished(outcome="interrupt", interrupt=interrupt)])
     assert folded.rows[0].interrupts == [interrupt]
+
+
+@pytest.mark.parametrize(
+    ("fields", "ending"),
+    [
+        ({}, RunEnding("finished")),
+        ({"outcome": {"type": "success"}, "usage": USAGE}, RunEnding("finished", {"type": "success"}, USAGE)),
+        ({"outcome": {"type": "cancelled"}}, RunEnding("interrupted", {"type": "cancelled"})),
+        ({"outcome": "cancelled"}, RunEnding("interrupted", "cancelled")),
+        ({"outcome": {"type": "paused"}}, RunEnding("finished", {"type": "paused"})),
+        ({"outcome": 7}, RunEnding("finished", 7)),
+        (
+            {"outcome": {"type": "interrupt", "interrupts": [{"id": "i1"}]}},
+            RunEnding("finished", {"type": "interrupt", "interrupts": [{"id": "i1"}]}, interrupts=[{"id": "i1"}]),
+        ),
+        (
+            {"outcome": "interrupt", "interrupt": {"id": "i1"}},
+            RunEnding("finished", "interrupt", interrupts=[{"id": "i1"}]),
+        ),
+    ],
+    ids=str,
+)
+def test_a_run_is_listed_as_its_messages_say_that_it_ended(fields: dict[str, Any], ending: RunEnding) -> None:
+    assert ending_of("RUN_FINISHED", finished(**fields)) == ending
+
+
+def test_a_run_that_failed_is_listed_with_its_reason_and_what_it_used() -> None:
+    failed = {"type": "RUN_ERROR", "message": "boom", "usage": USAGE}
+    assert ending_of("RUN_ERROR", failed) == RunEnding("errored", usage=USAGE, error="boom")
+    assert ending_of("RUN_ERROR", {"type": "RUN_ERROR"}).error == "The agent gave no reason"
+
+
+def test_the_calls_that_an_outcome_names_wait_and_no_others() -> None:
+    outcome = {"type": "success", "pendingToolCallIds": ["c1"]}
+    folded = fold([started(), *called("c1"), *called("c2"), finished(outcome=outcome)])
+    assert [call.status for call in folded.rows[0].calls] == ["active", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"message": "boom", "code": "E1"}, "[E1] boom"),
+        ({"message": "boom", "code": ""}, "boom"),
+        ({"code": "E1"}, "[E1] the run failed"),
+        ({}, "the run failed"),
+    ],
+    ids=str,
+)
+def test_a_message_that_a_failed_run_cut_short_says_why(fields: dict[str, Any], error: str) -> None:
+    folded = fold([started(), *said("m1", "a")[:2], {"type": "RUN_ERROR", **fields}])
+    assert (folded.rows[0].status, folded.rows[0].error) == ("errored", error)
+
+
+def test_usage_of_no_model_is_no_usage() -> None:
+    for usage in ([], "much", None):
+        assert fold([started(), *said("m1", "a"), finished(usage=usage)]).rows[0].usage is None

@@ -83,6 +83,6 @@ def ending_of(kind: str, fields: Fields) -> RunEnding:
     outcome, usage = fields.get("outcome"), fields.get("usage")
     if kind != "RUN_FINISHED":
         return RunEnding("errored", outcome, usage, str(fields.get("message") or "The agent gave no reason"))
-    was_cancelled = isinstance(outcome, Mapping) and outcome.get("type") == "cancelled"
-    status: Literal["interrupted", "finished"] = "interrupted" if was_cancelled else "finished"
-    return RunEnding(status, outcome, usage, interrupts=read_finish(fields).interrupts or ())
+    end = read_finish(fields)
+    status: Literal["interrupted", "finished"] = "finished" if end.is_good else "interrupted"
+    return RunEnding(status, outcome, usage, interrupts=end.interrupts or ())
