@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.chat_history.folded import fold, row, rows
+from tests.chat_history.folded import NOW, fold, row, rows
 from tests.chat_history.scripts import called, result, run_of, said, thought
 from threadkeep.chat_history import Role
 from threadkeep.chat_history.ag_ui.records import Call, Row
@@ -135,3 +135,52 @@ def test_encrypted_values_come_with_a_snapshot_too() -> None:
 
 def test_an_empty_snapshot_takes_nothing_away() -> None:
     assert rows(fold(run_of(said("m1", "Hello"), snapshot()))) == [row("m1", "Hello")]
+
+
+def with_metadata(event: Any, **metadata: Any) -> dict[str, Any]:
+    return {**event, "metadata": metadata}
+
+
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed before", "brought"])
+def test_metadata_of_everything_in_a_snapshot_is_added_to_what_was_streamed(is_streamed: bool) -> None:
+    shown = {"type": "ACTIVITY_SNAPSHOT", "messageId": "a1", "activityType": "PLAN", "content": {"n": 1}}
+    streamed = [thought("z1", "hm"), said("m1", "Let me"), called("c1", parent="m1"), result("c1"), shown]
+    message = assistant("m1", "Let me", ("c1", "f", "{}"))
+    message["toolCalls"] = [with_metadata(call, call=1) for call in message["toolCalls"]]
+    brought = snapshot(
+        USER,
+        with_metadata({"id": "z1", "role": "reasoning", "content": "hm"}, reasoning=1),
+        with_metadata(message, message=1),
+        with_metadata({"id": "t1", "role": "tool", "toolCallId": "c1", "content": "ok"}, result=1),
+        with_metadata({"id": "a1", "role": "activity", "activityType": "PLAN", "content": {"n": 1}}, activity=1),
+    )
+    folded = fold(run_of(*(streamed if is_streamed else []))[:-1])
+    folded.turn.dirty.clear()
+    folded.apply("MESSAGES_SNAPSHOT", brought, NOW)
+    one, two = folded.rows
+    assert [one.metadata, *(each.metadata for each in (*one.reasonings, *one.calls)), two.metadata] == [
+        {"message": 1},
+        {"reasoning": 1},
+        {"call": 1, "result": 1},
+        {"activity": 1},
+    ]
+    assert {one, two} <= folded.turn.dirty.keys()
+
+
+def test_the_stream_s_word_counts_where_a_snapshot_says_something_else_of_the_same_key() -> None:
+    streamed = [*said("m1", "a", metadata={"a": 1})]
+    folded = fold(run_of(streamed, snapshot(USER, with_metadata(assistant("m1", "a"), a=2, b=2))))
+    assert folded.rows[0].metadata == {"a": 1, "b": 2}
+
+
+def test_a_snapshot_without_a_user_s_message_is_all_of_this_run() -> None:
+    assert rows(fold(run_of(snapshot(assistant("m1", "Hi"), assistant("m2", "there"))))) == [
+        row("m1", "Hi"),
+        row("m2", "there"),
+    ]
+
+
+def test_a_message_is_found_again_under_the_id_that_a_snapshot_gave_it() -> None:
+    later = {"type": "TEXT_MESSAGE_END", "messageId": "db-1", "metadata": {"stored": True}}
+    folded = fold(run_of(said("m1", "Hi"), snapshot(USER, assistant("db-1", "Hi")), later))
+    assert [(each.agui_id, each.metadata) for each in folded.rows] == [("m1", {"stored": True})]

@@ -7,7 +7,7 @@ from typing import Any
 from threadkeep.chat_history.ag_ui.activities import Activities
 from threadkeep.chat_history.ag_ui.content import text_and_parts
 from threadkeep.chat_history.ag_ui.lenient import error_of, identifier_of, list_of, mapping_of, plain, text_of
-from threadkeep.chat_history.ag_ui.records import Row, merged
+from threadkeep.chat_history.ag_ui.records import Call, Reasoning, Row, merged
 from threadkeep.chat_history.ag_ui.turn import Turn
 from threadkeep.chat_history.constants import Role
 from threadkeep.chat_history.unanswered import is_stand_in
@@ -74,7 +74,7 @@ def merge(turn: Turn, messages: Sequence[Any], known: Known, activities: Activit
         elif role == "reasoning":
             _merge_reasoning(turn, entry, known)
         elif role == "activity":
-            _merge_activity(activities, entry, known)
+            _merge_activity(turn, activities, entry, known)
 
 
 def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None:
@@ -94,11 +94,11 @@ def _merge_assistant(turn: Turn, entry: Mapping[str, Any], known: Known) -> None
         turn.say(row, content[row.content.length :])
     for fields in calls:
         _merge_call(turn, row, fields)
-    encrypted, metadata = identifier_of(entry.get("encryptedValue")), mapping_of(entry.get("metadata"))
-    if (encrypted and row.encrypted_value is None) or metadata:
-        row.encrypted_value = row.encrypted_value or encrypted
-        row.metadata = merged(plain(metadata), row.metadata or {}) or None
+    encrypted = identifier_of(entry.get("encryptedValue"))
+    if encrypted is not None and row.encrypted_value is None:
+        row.encrypted_value = encrypted
         turn.touch(row)
+    _fill_metadata(turn, row, entry)
 
 
 def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
@@ -113,11 +113,15 @@ def _merge_call(turn: Turn, row: Row, fields: Mapping[str, Any]) -> None:
     if encrypted is not None and call.encrypted_value is None:
         call.encrypted_value = encrypted
         turn.touch(call.row)
+    _fill_metadata(turn, call, fields)
 
 
 def _merge_result(turn: Turn, entry: Mapping[str, Any]) -> None:
     call = turn.call_of(identifier_of(entry.get("toolCallId")))
-    if call is None or call.answered:
+    if call is None:
+        return
+    _fill_metadata(turn, call, entry)
+    if call.answered:
         return
     content, parts = text_and_parts(entry.get("content"))
     if call.sealed and is_stand_in(content, call.name):
@@ -133,20 +137,33 @@ def _merge_reasoning(turn: Turn, entry: Mapping[str, Any], known: Known) -> None
     present = [each for row in turn.rows for each in row.reasonings] + turn.pending
     if agui_id in known.ids or content in known.texts or not (content or encrypted):
         return
-    if any(each.agui_id == agui_id or (content and str(each.content) == content) for each in present):
-        return
+    for each in present:
+        if each.agui_id == agui_id or (content and str(each.content) == content):
+            _fill_metadata(turn, each, entry)
+            return
     reasoning = turn.begin_reasoning(agui_id, None)
     reasoning.encrypted_value = encrypted
     turn.keep_reasoning(reasoning)
     turn.think(reasoning, content)
     turn.end_reasoning(reasoning)
+    _fill_metadata(turn, reasoning, entry)
 
 
-def _merge_activity(activities: Activities, entry: Mapping[str, Any], known: Known) -> None:
+def _merge_activity(turn: Turn, activities: Activities, entry: Mapping[str, Any], known: Known) -> None:
     agui_id, kind = identifier_of(entry.get("id")), text_of(entry.get("activityType"))
     if agui_id not in known.ids:
         owner = identifier_of(entry.get("subagentRunId"))
-        activities.show(agui_id, kind, entry.get("content"), replace=False, owner=owner)
+        row = activities.show(agui_id, kind, entry.get("content"), replace=False, owner=owner)
+        _fill_metadata(turn, row, entry)
+
+
+def _fill_metadata(turn: Turn, record: Row | Call | Reasoning, entry: Mapping[str, Any]) -> None:
+    """Add what a snapshot says beside the stream; where both speak of a key, the stream's word counts."""
+    if metadata := mapping_of(entry.get("metadata")):
+        record.metadata = merged(plain(metadata), record.metadata or {})
+        row = record if isinstance(record, Row) else record.row
+        if row is not None:
+            turn.touch(row)
 
 
 def _row_by_calls(turn: Turn, calls: Sequence[Mapping[str, Any]]) -> Row | None:
