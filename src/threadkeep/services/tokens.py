@@ -141,14 +141,14 @@ class Tokens:
             finding.add_done_callback(partial(self._found, authorization))
         # Left to itself where it takes longer: whoever asks next may find it done.
         done, _ = await asyncio.wait({finding}, timeout=_PATIENCE_SECONDS)
-        if not done or isinstance(finding.exception(), Unavailable):
+        if not done or finding.cancelled() or isinstance(finding.exception(), Unavailable):
             return seen
         return finding.result()
 
     def _found(self, authorization: str, finding: asyncio.Task[_Seen]) -> None:
         del self._finding[authorization]
         if not finding.cancelled() and isinstance(error := finding.exception(), Unavailable):
-            _log.warning("a token is believed as it was: %s", error)
+            _log.info("a token is believed as it was: %s", error)
 
     async def _find(self, authorization: str, now: int) -> _Seen:
         """What the database says of a token, and remember it. Raises Unauthorized, Unavailable."""
