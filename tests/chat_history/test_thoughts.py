@@ -158,3 +158,15 @@ def test_reasoning_that_a_failure_cuts_short_is_errored_with_its_text() -> None:
         ("h", "errored", "boom")
     ]
     assert fold([*events, finished()]).rows[0].reasonings[0].status == "complete"
+
+
+def test_a_reasoning_that_is_only_an_encrypted_value_is_complete_and_takes_the_newest_value() -> None:
+    folded = fold([started(), sealed("z9", "one"), *said("m1", "a")])
+    assert [(step.encrypted_value, step.status) for step in folded.rows[0].reasonings] == [("one", "complete")]
+    assert steps_of(run_of(sealed("z9", "one"), said("m1", "a"), sealed("z9", "two"))) == [[("", "two")]]
+
+
+def test_an_encrypted_value_for_a_call_that_never_comes_is_counted_as_stray() -> None:
+    folded = fold(run_of(said("m1", "a"), sealed("c9", "C", "tool-call"), sealed("c8", "C", "tool-call")))
+    assert folded.turn.stray == 2
+    assert folded.rows[0].reasonings == []
