@@ -43,12 +43,13 @@ class Tokens:
         self._finding: dict[str, asyncio.Task[_Seen]] = {}
 
     async def close(self) -> None:
-        """Finish what is being written down, and stop looking."""
-        await asyncio.gather(*self._noting)
-        if self._finding:
-            for finding in (stopped := [*self._finding.values()]):
-                finding.cancel()
+        """Stop looking, and finish what is being written down."""
+        stopped = [*self._finding.values()]
+        for finding in stopped:
+            finding.cancel()
+        if stopped:
             await asyncio.wait(stopped)
+        await asyncio.gather(*self._noting)
 
     async def local_principal(self, name: str = "local") -> Principal:
         """The user of that name, made where there is none. Raises Invalid."""
