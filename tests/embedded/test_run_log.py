@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from ag_ui.core import RunAgentInput
 
+from tests.services.run_stage import lose_answer
 from threadkeep import embedded
 from threadkeep.chat_history import (
     AGUIStorageAgent,
@@ -21,7 +22,7 @@ from threadkeep.chat_history import (
     StreamPersistenceManager,
 )
 from threadkeep.embedded.client import behind
-from threadkeep.errors import InterruptAnswered, InterruptsOpen, NotFound, RunActive
+from threadkeep.errors import InterruptAnswered, InterruptsOpen, NotFound, RunActive, Unavailable
 from threadkeep.persistence import DRMemoryServiceClient, DRMemorySpace
 from threadkeep.testing.agents import ScriptedAgent, Step
 
@@ -166,6 +167,47 @@ async def test_a_run_whose_process_has_died_is_ended_before_the_next_one_begins(
         await inside.container.run_log.append(lost, 0, [b'{"type":"RUN_STARTED"}'])
         assert (await ours.whole(*END, run="r2"))[-1] == "RUN_FINISHED"
         assert await ours.read("lost") == [(0, "RUN_STARTED"), (1, "RUN_ERROR")]
+
+
+async def test_a_run_whose_beginning_was_not_heard_of_is_carried_out(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(database) as ours:
+        lost = lose_answer(monkeypatch, "begin")
+        assert await ours.whole(*HALF, *END) == KINDS
+        assert lost
+        assert await ours.whole(*END) == KINDS
+        assert len(ours.agent.inputs) == 1
+
+
+@pytest.mark.parametrize("is_busy", [False, True], ids=["alone", "beside another run"])
+async def test_a_run_that_nobody_carries_out_does_not_keep_its_thread_busy(
+    database: str, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    async with house(database, lease_seconds=1.0) as ours:
+        if is_busy:
+            await ours.run(*HALF, asyncio.Event(), thread="t2", run="other")
+        for name in ("begin", "get"):
+            lose_answer(monkeypatch, name)
+        with pytest.raises(Unavailable):
+            await ours.run(*END)
+        async with asyncio.timeout(60):
+            assert await ours.read() == [(0, "RUN_ERROR")]
+        assert (await ours.whole(*END, run="r2"))[-1] == "RUN_FINISHED"
+
+
+async def test_a_lost_run_that_was_taken_over_unheard_is_ended_all_the_same(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(database, lease_seconds=1.0) as ours:
+        await ours.whole(*END)
+        inside, session = behind(ours.client), await ours.log._known_session("t1")
+        at = (inside.principal, ours.chats.space.id, session)
+        lost = lose_answer(monkeypatch, "take_over")
+        await inside.container.runs.begin(*at, run_id="lost", parent_run_id=None, owner="gone", lease_seconds=-1)
+        async with asyncio.timeout(60):
+            assert await ours.read("lost") == [(0, "RUN_ERROR")]
+        assert lost == [True]
 
 
 async def test_what_was_lost_in_another_space_is_left_to_whoever_has_it(database: str) -> None:

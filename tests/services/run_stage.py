@@ -1,12 +1,17 @@
 """A session and runs on it, for tests of the logs of runs."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
 from threadkeep.domain.session import SessionDraft
 from threadkeep.domain.space import SpaceDraft
+from threadkeep.errors import Unavailable
 from threadkeep.services.container import Container
+from threadkeep.services.runs import Runs
 
 At = tuple[Principal, str, str]
 
@@ -39,3 +44,22 @@ async def whole(container: Container, key: RunKey, after: int = -1) -> list[tupl
 
 def numbered(events: Sequence[bytes], first: int = 0) -> list[tuple[int, bytes]]:
     return [*enumerate(events, first)]
+
+
+def lose_answer(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
+    """A call is carried out, and its caller hears that the database is gone: the first that does anything.
+
+    Returns what was not heard.
+    """
+    real = getattr(Runs, name)
+    lost: list[object] = []
+
+    async def call(*given: Any, **named: Any) -> Any:
+        answer = await real(*given, **named)
+        if answer and not lost:
+            lost.append(answer)
+            raise Unavailable("The database gives no answer")
+        return answer
+
+    monkeypatch.setattr(Runs, name, call)
+    return lost

@@ -16,6 +16,7 @@ from threadkeep.domain.run import RunKey
 from threadkeep.errors import LeaseLost
 from threadkeep.services.container import Container
 from threadkeep.streams.bus import owner_topic
+from threadkeep.streams.locks import Locks
 
 WHY = "The process that ran it has gone"
 LOOK_SECONDS = 1.0
@@ -35,10 +36,16 @@ class Leases:
         self._container = container
         self._space_id = space_id
         self._held: dict[RunKey, Callable[[], object]] = {}
+        self.beginning: Locks[RunKey] = Locks()
+        """For runs from before their row is there until they are held, so that none counts as lost meanwhile."""
 
     def hold(self, key: RunKey, cancel: Callable[[], object]) -> None:
         """Keep the lease of a run from here on; `cancel` is called where somebody wants the run to end."""
         self._held[key] = cancel
+
+    def has(self, key: RunKey) -> bool:
+        """Whether this process carries the run out."""
+        return key in self._held
 
     def drop(self, key: RunKey) -> None:
         """The run has ended, or is somebody else's."""
@@ -76,8 +83,9 @@ class Leases:
     async def recover(self) -> None:
         """End the runs of the space whose owner has let the lease run out."""
         for found in await self._container.runs.expired():
-            is_lost = found.status == states.ACTIVE and found.owner != self.owner
-            if found.space_id != self._space_id or not is_lost:
+            # One that is this process's by its row alone was begun, or taken over, and the answer to that was lost.
+            is_held = found.owner == self.owner and self._is_in_hand(found.key)
+            if found.space_id != self._space_id or found.status != states.ACTIVE or is_held:
                 continue
             if await self._container.runs.take_over(found, self.owner, self.seconds):
                 lost = replace(found, owner=self.owner)
@@ -85,12 +93,18 @@ class Leases:
                     lost, status=states.INTERRUPTED, error=WHY, events=[event_json(failure(WHY))]
                 )
 
+    def _is_in_hand(self, key: RunKey) -> bool:
+        return key in self._held or key in self.beginning
+
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
             try:
                 if self._held:
-                    await self._container.runs.renew(self.owner, self.seconds)
+                    renewed = await self._container.runs.renew(self.owner, self.seconds)
+                    nobodys = {key for key in renewed if not self._is_in_hand(key)}
+                    if nobodys:
+                        await self._container.runs.let_go(self.owner, nobodys)
                 await self.recover()
             except Exception:
                 _log.exception("leases could not be kept; next attempt in %.1f s", self._pause)

@@ -15,7 +15,7 @@ from threadkeep.chat_history.chat_names import name_of_chat
 from threadkeep.chat_history.constants import chat_deduplication_key
 from threadkeep.domain.interrupt import Interrupt
 from threadkeep.domain.resume import BLOCK, CANCEL, read_answers
-from threadkeep.domain.run import Run
+from threadkeep.domain.run import Run, RunKey
 from threadkeep.embedded.client import Inside, behind
 from threadkeep.embedded.leases import Leases
 from threadkeep.errors import NotFound, RunActive, ThreadkeepError
@@ -86,15 +86,25 @@ class RunLog:
         """
         await self._leases.recover()
         session_id = await self._session_of(run_input)
+        key = RunKey(self._chats.space.id, session_id, run_input.run_id)
+        async with self._leases.beginning.of(key):
+            run, is_ours = await self._begin(key, run_input)
+            if not is_ours:
+                return _Known(self._services.runs, self._services.run_log, run)
+            self._leases.hold(key, cancel)
+        return _Held(self._services.runs, self._services.run_log, run, self._leases)
+
+    async def _begin(self, key: RunKey, run_input: Any) -> tuple[Run, bool]:
+        """The run's row, and whether it is for the caller to carry out."""
         text = input_json(run_input).decode("utf-8", "surrogatepass")
-        place = (self._principal, self._chats.space.id, session_id)
+        place = (self._principal, key.space_id, key.session_id)
         parent = getattr(run_input, "parent_run_id", None)
         try:
             answers = read_answers(json.loads(text), self._open_interrupts)
             seen = await self._services.interrupts.preview(*place, answers, parent_run_id=parent)
-            run = await self._services.runs.begin(
+            begun = await self._services.runs.begin(
                 *place,
-                run_id=run_input.run_id,
+                run_id=key.run_id,
                 parent_run_id=parent,
                 owner=self._leases.owner,
                 lease_seconds=self._leases.seconds,
@@ -102,15 +112,16 @@ class RunLog:
                 answers=answers,
                 seen=seen,
             )
+            return begun, True
         except ThreadkeepError as error:
-            known = await self._get(session_id, run_input.run_id)
+            known = await self._get(key.session_id, key.run_id)
             if known is not None:
-                return _Known(self._services.runs, self._services.run_log, known)
+                # Made by a call whose answer was lost, be it this one: nobody else knows of it.
+                is_ours = known.is_open and known.owner == self._leases.owner and known.input == text
+                return known, is_ours and not self._leases.has(key)
             if isinstance(error, RunActive):
                 raise RunActive(run_input.thread_id, error.run_id) from None
             raise
-        self._leases.hold(run.key, cancel)
-        return _Held(self._services.runs, self._services.run_log, run, self._leases)
 
     async def follow(self, thread_id: str, run_id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
         """The events of a run behind an index, those that are there and those that come, to its end.

@@ -14,27 +14,43 @@ from threadkeep.gateway.local_runs import LocalRuns
 from threadkeep.services.container import Container
 
 _AT_ONCE = 8
-"""Lost runs that are ended at once: each is read and folded whole."""
+"""Lost runs that are ended side by side: each is read and folded whole."""
 
 _log = logging.getLogger("threadkeep.gateway")
 Take = Callable[[Run], Awaitable[object]]
 
 
 class Leases:
-    """The leases of `owner`, which is this process and carries `local` out.
+    """The leases of `owner`, which is this process and carries `local` out; `has` says which runs are in its hands.
 
-    Of the runs that nobody has any more, those that wait in line go to `adopt`, and the others are ended by `end`.
+    Of the runs that nobody has any more, those that wait in line go to `adopt`, and the others are ended by `end`. So
+    do those that are the owner's by their row and in nobody's hands: where an answer of the database is lost, nobody
+    here knows of the run that it has begun.
     """
 
-    def __init__(self, container: Container, owner: str, local: LocalRuns, *, adopt: Take, end: Take) -> None:
+    def __init__(
+        self,
+        container: Container,
+        owner: str,
+        local: LocalRuns,
+        has: Callable[[RunKey], bool],
+        *,
+        adopt: Take,
+        end: Take,
+    ) -> None:
         self._container = container
         self._owner = owner
         self._local = local
+        self._has = has
         self._adopt = adopt
         self._end = end
         self._times = LeaseTimes.within(container.settings.run_lease)
         self._ending: dict[RunKey, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def __contains__(self, key: RunKey) -> bool:
+        """Whether the run was lost and is about to be ended here."""
+        return key in self._ending
 
     @property
     def held_seconds(self) -> float:
@@ -56,16 +72,11 @@ class Leases:
         """Take over the runs whose owner has let the lease run out, and have them ended behind this call."""
         for found in await self._container.runs.expired():
             # A process that was asleep finds its own leases run out; its runs go on all the same.
-            is_ours = found.owner == self._owner
-            if is_ours or not await self._container.runs.take_over(found, self._owner, self._times.held):
+            if found.key in self._ending or (found.owner == self._owner and self._has(found.key)):
                 continue
-            row = replace(found, owner=self._owner)
-            if row.status == states.QUEUED:
-                await self._adopt(row)
-            else:
-                task = asyncio.create_task(self._end_one(row), name=f"end lost run {row.run_id}")
-                self._ending[row.key] = task
-                task.add_done_callback(partial(self._forget, row.key))
+            task = asyncio.create_task(self._take(found), name=f"take over {found.run_id}")
+            self._ending[found.key] = task
+            task.add_done_callback(partial(self._forget, found.key))
 
     async def ended(self, space_id: str | None = None, session_id: str | None = None) -> None:
         """Wait until the lost runs of a session, or all of them, are ended; not longer than their lease."""
@@ -91,6 +102,9 @@ class Leases:
     async def _renew(self) -> None:
         keys = self._local.keys()
         renewed = await self._container.runs.renew(self._owner, self._times.held)
+        nobodys = {key for key in renewed if key not in self._ending and not self._has(key)}
+        if nobodys:
+            await self._container.runs.let_go(self._owner, nobodys)
         for key in keys:
             if key not in renewed and (handle := self._local.get(key)) is not None and await self._is_lost(key):
                 _log.warning("another process has run=%s, which is stopped here", key.run_id)
@@ -103,11 +117,19 @@ class Leases:
     def _forget(self, key: RunKey, _: asyncio.Task[None]) -> None:
         del self._ending[key]
 
-    async def _end_one(self, row: Run) -> None:
-        async with self._slots:
-            try:
+    async def _take(self, found: Run) -> None:
+        try:
+            if not await self._container.runs.take_over(found, self._owner, self._times.held):
+                return
+            row = replace(found, owner=self._owner)
+            if row.status == states.QUEUED:
+                await self._adopt(row)
+                return
+            async with self._slots:
                 await self._end(row)
-            except NotFound:
-                _log.warning("a lost run is not there any more run=%s", row.run_id)
-            except Exception:
-                _log.exception("a lost run could not be ended run=%s", row.run_id)
+        except NotFound:
+            _log.warning("a lost run is not there any more run=%s", found.run_id)
+        except Unavailable as error:
+            _log.warning("a lost run cannot be taken over yet run=%s: %s", found.run_id, error)
+        except Exception:
+            _log.exception("a lost run could not be ended run=%s", found.run_id)

@@ -50,6 +50,9 @@ class LocalRuns:
     def __len__(self) -> int:
         return len(self._handles)
 
+    def __contains__(self, key: RunKey) -> bool:
+        return key in self._handles
+
     def keys(self) -> list[RunKey]:
         """Which runs they are."""
         return [*self._handles]

@@ -35,6 +35,7 @@ from threadkeep.persistence.errors import DRMemoryServiceError
 from threadkeep.services.container import Container
 from threadkeep.services.run_following import pages_through
 from threadkeep.settings import ENQUEUE, SUPERSEDE
+from threadkeep.streams.locks import Locks
 from threadkeep.streams.run_log import Batch
 
 _SUPERSEDED_AT_MOST = 10
@@ -69,10 +70,12 @@ class Runs:
         self._owner = new_id()
         self._local = LocalRuns(container)
         self._line = WaitingLine(container)
+        self._beginning: Locks[RunKey] = Locks()
         self._leases = Leases(
             container,
             self._owner,
             self._local,
+            self._has,
             adopt=self._adopt,
             end=partial(end_lost_run, container, histories, source),
         )
@@ -150,6 +153,13 @@ class Runs:
     async def _begin(self, history: History, body: RunBody, given: Any, agent: GuardedAgent) -> Run | None:
         """Make the run's row, and carry it out or let it wait. None where it is there already."""
         session_id = await self._session_of(history, body)
+        # From before its row is there until it is carried out, so that nobody takes it for one that was lost.
+        async with self._beginning.of(RunKey(history.space_id, session_id, body.run_id)):
+            return await self._begin_in(session_id, history, body, given, agent)
+
+    async def _begin_in(
+        self, session_id: str, history: History, body: RunBody, given: Any, agent: GuardedAgent
+    ) -> Run | None:
         policy = self._container.settings.run_policy
         await self._leases.ended(history.space_id, session_id)
         try:
@@ -180,7 +190,11 @@ class Runs:
                 break
             except RunActive as error:
                 if error.run_id == body.run_id:
-                    return None
+                    begun = await self._begun_unheard(history, session_id, body)
+                    if begun is None:
+                        return None
+                    row = begun
+                    break
                 active = error.run_id
             except InterruptConflict:
                 raise
@@ -193,6 +207,13 @@ class Runs:
             raise RunActive(body.thread_id, active)
         await self._take(row, history, given, agent)
         return row
+
+    async def _begun_unheard(self, history: History, session_id: str, body: RunBody) -> Run | None:
+        """The run's row, if this process made it and the database's answer to that was lost."""
+        run = await self._container.runs.get(history.principal, history.space_id, session_id, body.run_id)
+        is_ours = run.is_open and run.owner == self._owner and _is_of(run, body)
+        is_in_hand = run.key in self._local or run.key in self._line or run.key in self._leases
+        return run if is_ours and not is_in_hand else None
 
     async def _is_known(self, history: History, session_id: str, run_id: str) -> bool:
         try:
@@ -224,7 +245,7 @@ class Runs:
     async def _again(self, history: History, body: RunBody, after: int) -> RunStream:
         """A run whose id was used before: the same one, if its input was the same. Raises Conflict, NotFound."""
         run = await self._find(history, body.thread_id, body.run_id)
-        if run.input is None or json.loads(run.input) != body.fields:
+        if not _is_of(run, body):
             raise Conflict(
                 f"The run {body.run_id!r} of this thread began with another input; a new run needs an id of its own"
             )
@@ -288,6 +309,9 @@ class Runs:
         chat = await history.chats.create_chat(new)
         return str(chat.id)
 
+    def _has(self, key: RunKey) -> bool:
+        return key in self._local or key in self._line or key in self._beginning
+
     def _has_runs(self) -> bool:
         return len(self._local) + len(self._line) > 0
 
@@ -302,6 +326,11 @@ class Runs:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, ThreadkeepError | DRMemoryServiceError):
             _log.error("a task of the gateway failed", exc_info=error)
+
+
+def _is_of(run: Run, body: RunBody) -> bool:
+    """Whether a run began with this input."""
+    return run.input is not None and json.loads(run.input) == body.fields
 
 
 def no_thread(thread_id: str) -> NotFound:

@@ -14,8 +14,9 @@ from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.domain import run as states
+from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
-from threadkeep.errors import Unavailable
+from threadkeep.errors import NotFound, Unavailable
 from threadkeep.gateway.failures import FailureCode
 from threadkeep.services.container import Container
 from threadkeep.streams.bus import thread_topic
@@ -47,6 +48,9 @@ class WaitingLine:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def __contains__(self, key: RunKey) -> bool:
+        return key in self._waiting
 
     def enter(self, row: Run, given: Any, start: Start) -> None:
         """Wait until the run is the first in line and nothing is active; then `start` it, as the active one."""
@@ -100,7 +104,12 @@ class WaitingLine:
         row = waiting.row
         try:
             if not await self._container.runs.promote(row):
-                return not await self._is_in_line(row)
+                found = await self._find(row)
+                if found is None or found.owner != row.owner or not found.is_open:
+                    return True
+                if found.status == states.QUEUED:
+                    return False
+                # It was promoted before, and the answer was lost.
         except Unavailable as error:
             _log.warning("the line cannot be looked at run=%s: %s", row.run_id, error)
             return False
@@ -116,6 +125,10 @@ class WaitingLine:
             )
         return True
 
-    async def _is_in_line(self, row: Run) -> bool:
-        line = await self._container.runs.in_line(row.space_id, row.session_id)
-        return any((each.run_id, each.owner) == (row.run_id, row.owner) for each in line)
+    async def _find(self, row: Run) -> Run | None:
+        try:
+            return await self._container.runs.get(
+                Principal(row.user_id, row.tenant_id), row.space_id, row.session_id, row.run_id
+            )
+        except NotFound:
+            return None

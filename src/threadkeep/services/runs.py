@@ -1,7 +1,7 @@
 """What can be done with runs: begin one, hold it under a lease, end it, and find those whose owner is gone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from threadkeep import clock
@@ -185,6 +185,10 @@ class Runs:
         """Prolong the leases of all runs that the owner has. Returns which they are."""
         until = clock.now() + round(lease_seconds * 1_000_000)
         return await self._database.write(lambda: runs.renew(owner, until))
+
+    async def let_go(self, owner: str, keys: Collection[RunKey]) -> None:
+        """Give runs that the owner has and does not carry out to whoever takes them over first: `expired` has them."""
+        await self._database.write(lambda: runs.let_go(owner, keys))
 
     async def owner_of(self, key: RunKey) -> str | None:
         """Who has a run, or had it when it ended; None where there is no such run."""

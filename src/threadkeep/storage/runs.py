@@ -1,5 +1,6 @@
 """Runs in the database: statements and operations. Nothing here commits."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +79,7 @@ _RENEW = Statement(
     .values(lease_until=bindparam("until", type_=BigInteger))
     .returning(runs.c.space_id, runs.c.session_id, runs.c.run_id)
 )
+_LET_GO = Statement(update(runs).where(_HELD).values(lease_until=literal_column("0")))
 _EXPIRED = Statement(
     select(*_COLUMNS)
     .where(_OPEN, runs.c.lease_until < bindparam("now", type_=BigInteger))
@@ -188,7 +190,7 @@ def in_line(space_id: str, session_id: str, limit: int) -> Steps[list[Run]]:
 
 def promote(run: Run) -> Steps[bool]:
     """Make a queued run the active one, if it is the first in line and none is active. Returns whether it did."""
-    return bool((yield _PROMOTE, {**_key(run), "new_active": run.session_id}))
+    return bool((yield _PROMOTE, {**_key(run.key, run.owner), "new_active": run.session_id}))
 
 
 def want_cancel(key: RunKey, now: int) -> Steps[str | None]:
@@ -209,7 +211,7 @@ def end(run: Run, status: str, outcome: str | None, usage: str | None, error: st
     rows = yield (
         _END,
         {
-            **_key(run),
+            **_key(run.key, run.owner),
             "new_status": status,
             "new_outcome": outcome,
             "new_usage": usage,
@@ -226,6 +228,12 @@ def renew(owner: str, until: int) -> Steps[set[RunKey]]:
     return {RunKey(space_id, session_id, text.decode(run_id)) for space_id, session_id, run_id in rows}
 
 
+def let_go(owner: str, keys: Collection[RunKey]) -> Steps[None]:
+    """Let the leases of these runs have run out long ago, where they are the owner's and have not ended."""
+    for key in keys:
+        yield _LET_GO, _key(key, owner)
+
+
 def expired(now: int, limit: int) -> Steps[list[Run]]:
     """Runs that have not ended and whose lease has run out, of all users."""
     rows = yield _EXPIRED, {"now": now, "limit": limit}
@@ -236,7 +244,7 @@ def take_over(run: Run, owner: str, until: int) -> Steps[bool]:
     """Make `owner` the owner, if nothing has changed since `run` was read. Returns whether it did."""
     rows = yield (
         _TAKE_OVER,
-        {**_key(run), "seen": run.lease_until, "new_owner": text.encode(owner), "until": until},
+        {**_key(run.key, run.owner), "seen": run.lease_until, "new_owner": text.encode(owner), "until": until},
     )
     return bool(rows)
 
@@ -247,12 +255,12 @@ def page(space_id: str, session_id: str, offset: int, limit: int) -> Steps[list[
     return [_run(row) for row in rows]
 
 
-def _key(run: Run) -> dict[str, Any]:
+def _key(key: RunKey, owner: str) -> dict[str, Any]:
     return {
-        "at_space": run.space_id,
-        "at_session": run.session_id,
-        "at_run": text.encode(run.run_id),
-        "by_owner": text.encode(run.owner),
+        "at_space": key.space_id,
+        "at_session": key.session_id,
+        "at_run": text.encode(key.run_id),
+        "by_owner": text.encode(owner),
     }
 
 
