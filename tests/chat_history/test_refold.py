@@ -399,6 +399,35 @@ async def test_what_the_store_has_beyond_the_log_stays() -> None:
     ]
 
 
+async def test_what_was_thought_beyond_the_log_stays_and_what_had_ended_has() -> None:
+    memory = Memory()
+    run_input = {"runId": "r1", "messages": HELLO}
+    script = [started(), *thought("e1", "Hm, ", "so it is"), *said("m1", "One"), *said("m2", "Two")]
+    await memory.play_until_killed(run_input, script, len(script))
+    # The log lacks the end of the thought, and of the first message.
+    lacking = [event for event in script if event.get("delta") != "so it is" and event != said("m1", "One")[-1]]
+    await memory.refold(run_input, [event for event in lacking if event["type"] != "REASONING_MESSAGE_END"])
+    _, message, _ = memory.stored()
+    assert [(step.content, step.status.value) for step in message.reasonings] == [("Hm, so it is", "complete")]
+    assert (message.content, message.status.value) == ("One", "complete")
+
+
+async def test_the_end_in_the_log_counts_though_a_handler_fails_at_it() -> None:
+    class Failing(AGUIStorageAgent):
+        async def handle_run_lifecycle(self, state: StorageState, chat: Chat, event: Any) -> None:
+            if event.type == "RUN_FINISHED":
+                raise RuntimeError("no")
+            await super().handle_run_lifecycle(state, chat, event)
+
+    memory = Memory()
+    events = [started(), *said("m1", "One")[:2], finished()]
+    await memory.agent([], Failing).refold(on_t1({"runId": "r1", "messages": HELLO}), logged(events), WHY)
+    assert [(row["content"], row["status"].value) for row in memory.rows()] == [
+        ("Hello!", "complete"),
+        ("One", "complete"),
+    ]
+
+
 async def test_a_message_that_the_store_refuses_keeps_no_other_from_being_stored() -> None:
     memory = Memory()
     create = memory.messages.create_message
