@@ -149,6 +149,13 @@ class InterruptConflict(Conflict):
     """The interrupts of the thread say otherwise."""
 
 
+class InterruptsChanged(InterruptConflict):
+    """They are not what they were when the run was prepared."""
+
+    def __init__(self) -> None:
+        super().__init__("The interrupts of the thread have changed in this moment; try again")
+
+
 class InterruptsOpen(InterruptConflict):
     """The thread waits for answers to the interrupts of these ids, and the input of the run has none."""
 

@@ -28,7 +28,8 @@ async def test_a_run_that_began_unheard_is_carried_out_when_it_is_asked_for_agai
     async with fleet(database, agent, count=1) as (one,):
         assert (await one.alice.http.post("/agui/", json=HI)).status_code == 503
         assert await statuses(one.alice) == {"r1": "active"}
-        both = await asyncio.gather(one.alice.run(HI), one.alice.run(HI))
+        async with asyncio.timeout(60):
+            both = await asyncio.gather(one.alice.run(HI), one.alice.run(HI))
         assert [frames[-1].type for frames in both] == ["RUN_FINISHED", "RUN_FINISHED"]
         assert len(agent.inputs) == 1
         assert await statuses(one.alice) == {"r1": "finished"}
@@ -61,7 +62,9 @@ async def test_a_run_that_began_unheard_does_not_keep_its_thread_busy(
             lose_answer(monkeypatch, "begin")
             assert (await one.alice.http.post("/agui/", json=HI)).status_code == 503
             agent.events, agent.then = [{**FINISHED, "runId": "r2"}], None
-            (last,) = read_frames(await read(one.alice, run="r1"))
+            # The number is there so that a loss of the feature ends the test.
+            async with asyncio.timeout(60):
+                (last,) = read_frames(await read(one.alice, run="r1"))
             assert (last.type, last.json["message"]) == ("RUN_ERROR", "The process that ran it has gone")
             assert (await one.alice.run(NEXT))[-1].type == "RUN_FINISHED"
         assert await statuses(one.alice) == {"r1": "interrupted", "r2": "finished"}
@@ -80,7 +83,8 @@ async def test_a_run_in_line_whose_turn_came_unheard_begins_all_the_same(
             await until_in_line(one.alice, "r2")
             agent.open("r1")
             await rest(first)
-        assert (await second)[-1].type == "RUN_FINISHED"
+        async with asyncio.timeout(60):
+            assert (await second)[-1].type == "RUN_FINISHED"
         assert lost == [True]
         assert await statuses(one.alice) == {"r1": "finished", "r2": "finished"}
 
@@ -95,7 +99,8 @@ async def test_a_lost_run_that_was_taken_over_unheard_is_ended_all_the_same(
     agent = ScriptedAgent([{**FINISHED, "runId": "r2"}])
     async with serve(quick, app, agents_of(agent)) as gateway, open_client(gateway, token) as alice:
         assert lost == [True]
-        assert read_frames(await read(alice, run="r1"))[-1].type == "RUN_ERROR"
+        async with asyncio.timeout(60):
+            assert read_frames(await read(alice, run="r1"))[-1].type == "RUN_ERROR"
         assert (await alice.run(NEXT))[-1].type == "RUN_FINISHED"
         assert await statuses(alice) == {"r1": "interrupted", "r2": "finished"}
 
@@ -119,5 +124,6 @@ async def test_a_run_in_line_that_was_taken_over_unheard_does_not_stop_the_line(
                     await statuses(one.alice)
             agent.open("r1")
             await rest(first)
-            assert (await third)[-1].type == "RUN_FINISHED"
+            async with asyncio.timeout(60):
+                assert (await third)[-1].type == "RUN_FINISHED"
         assert agent.order == ["r1", "r2", "r3"]

@@ -7,16 +7,17 @@ import pytest
 
 from tests.gateway.fleet import fleet
 from tests.gateway.following import FINISHED, HALF, STARTED, WHOLE, follow, read, rest, say, until
-from tests.gateway.stack import Client, read_frames, row, run_body, summary
+from tests.gateway.stack import Client, Frame, read_frames, row, run_body, summary
 from threadkeep.chat_history import AGUIAgent
 from threadkeep.testing.agents import ScriptedAgent
 
 
 class Turns(ScriptedAgent):
-    """Says the id of each run, and ends it when its gate is open."""
+    """Says the id of each run, and ends it when its gate is open; those that are `asking` with a question."""
 
-    def __init__(self) -> None:
+    def __init__(self, *asking: str) -> None:
         super().__init__()
+        self.asking = asking
         self.gates: dict[str, asyncio.Event] = {}
         self.order: list[str] = []
 
@@ -26,7 +27,8 @@ class Turns(ScriptedAgent):
         gate = self.gates.setdefault(name, asyncio.Event())
         ids = {"threadId": input.thread_id, "runId": name}
         self.events = [{"type": "RUN_STARTED", **ids}, *say(f"I am {name}", f"m-{name}"), gate]
-        self.events += [{"type": "RUN_FINISHED", **ids}]
+        asked = {"type": "interrupt", "interrupts": [{"id": f"i-{name}", "reason": "confirmation"}]}
+        self.events += [{"type": "RUN_FINISHED", **ids, **({"outcome": asked} if name in self.asking else {})}]
         async for event in super().run(input):
             yield event
 
@@ -215,6 +217,84 @@ async def test_a_run_in_line_that_cannot_begin_ends_with_an_error_and_holds_nobo
         assert frame.json["message"] == "The run could not begin: no room"
         assert (await third)[-1].type == "RUN_FINISHED"
         assert await statuses(one.alice) == {"r1": "finished", "r2": "errored", "r3": "finished"}
+
+
+async def until_asked(one: Client, agent: Turns, *others: dict[str, Any]) -> list[list[Frame]]:
+    """r1 runs while the others come, and ends with a question. Returns their frames."""
+    async with one.stream(body("r1")) as first:
+        await until(first, b"I am r1")
+        waiting: list[asyncio.Task[list[Frame]]] = []
+        for each in others:
+            waiting.append(asyncio.create_task(one.run(each)))
+            await until_in_line(one, *[other["runId"] for other in others[: len(waiting)]])
+        agent.open("r1", *[other["runId"] for other in others])
+        await rest(first)
+    return [await each for each in waiting]
+
+
+def answers(given: Any) -> list[tuple[str, str]]:
+    """What the agent was told of the interrupts before."""
+    return [(entry.interrupt_id, entry.status) for entry in given.resume or ()]
+
+
+async def interrupts(one: Client) -> list[tuple[str, str, str | None]]:
+    items = (await one.get("/threads/t1/interrupts/"))["items"]
+    return [(each["interruptId"], each["state"], each["endedBy"]) for each in items]
+
+
+async def test_a_run_in_line_cancels_what_the_one_before_asks_and_its_agent_is_told(database: str) -> None:
+    agent = Turns("r1")
+    async with fleet(database, agent, count=1, run_policy="enqueue") as (one,):
+        (frames,) = await until_asked(one.alice, agent, body("r2"))
+        assert frames[-1].type == "RUN_FINISHED"
+        assert [answers(given) for given in agent.inputs] == [[], [("i-r1", "cancelled")]]
+        assert await interrupts(one.alice) == [("i-r1", "cancelled", "r2")]
+
+
+async def test_a_run_in_line_that_is_held_to_the_rule_is_refused_and_the_question_stays(database: str) -> None:
+    agent = Turns("r1")
+    async with fleet(database, agent, count=1, run_policy="enqueue", open_interrupts="block") as (one,):
+        second, third = await until_asked(one.alice, agent, body("r2"), body("r3"))
+        for frames in (second, third):
+            (refused,) = frames
+            assert (refused.type, refused.json["code"]) == ("RUN_ERROR", "INTERRUPTS_OPEN")
+            assert "'i-r1'" in refused.json["message"]
+        assert agent.order == ["r1"]
+        assert await interrupts(one.alice) == [("i-r1", "open", None)]
+        assert await statuses(one.alice) == {"r1": "finished", "r2": "errored", "r3": "errored"}
+        agent.open("r4")
+        answer = {"interruptId": "i-r1", "status": "resolved", "payload": "yes"}
+        assert (await one.alice.run({**body("r4"), "resume": [answer]}))[-1].type == "RUN_FINISHED"
+        assert answers(agent.inputs[1]) == [("i-r1", "resolved")]
+        said = [message["content"] for message in await one.alice.messages()]
+        assert said == ["for r1", "I am r1", "for r4", "I am r4"]
+
+
+async def test_what_was_cancelled_while_a_run_waited_is_told_to_its_agent_once(database: str) -> None:
+    agent = Turns("r0", "r1")
+    agent.open("r0")
+    async with fleet(database, agent, count=1, run_policy="enqueue") as (one,):
+        await one.alice.run(body("r0"))
+        second, third = await until_asked(one.alice, agent, body("r2"), body("r3"))
+        assert [frames[-1].type for frames in (second, third)] == ["RUN_FINISHED"] * 2
+        told = [answers(given) for given in agent.inputs]
+        assert told == [[], [("i-r0", "cancelled")], [("i-r1", "cancelled")], []]
+
+
+async def test_a_run_in_line_that_is_adopted_is_held_to_what_is_open_by_then(database: str) -> None:
+    agent = Turns("r1")
+    async with fleet(database, agent, keepalive_seconds=0.01, run_lease=1, run_policy="enqueue") as (one, two):
+        async with one.alice.stream(body("r1")) as first:
+            await until(first, b"I am r1")
+            async with two.alice.stream({**body("r2"), "protocolVersion": "1.0"}) as second:
+                await anext(second)
+            await two.leave()
+            agent.open("r1", "r2")
+            await rest(first)
+        async with follow(one.alice, run="r2") as stream:
+            (refused,) = read_frames(await rest(stream))
+        assert refused.json["code"] == "INTERRUPTS_OPEN"
+        assert agent.order == ["r1"]
 
 
 async def test_a_first_run_waits_for_nobody_whatever_the_policy(database: str) -> None:

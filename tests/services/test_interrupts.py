@@ -15,6 +15,7 @@ from threadkeep.errors import (
     Conflict,
     InterruptAnswered,
     InterruptExpired,
+    InterruptsChanged,
     InterruptsOpen,
     Invalid,
     NotFound,
@@ -36,7 +37,7 @@ class Thread:
 
     async def begin(self, run: str, *said: tuple[str, str], parent: str | None = None, **options: Any) -> Run:
         answers = Answers(dict(said), **{"may_leave": False, **options})
-        seen = await self.container.interrupts.preview(*self.at, answers, parent_run_id=parent)
+        seen = await self.container.interrupts.preview(*self.at, answers, run_id=run, parent_run_id=parent)
         return await self.container.runs.begin(
             *self.at, run_id=run, parent_run_id=parent, owner="o", lease_seconds=60, answers=answers, seen=seen
         )
@@ -175,11 +176,11 @@ async def test_one_is_cancelled_without_a_run_once_and_told_with_the_next(thread
     assert await thread.container.interrupts.cancel(*thread.at, "i1")
     assert not await thread.container.interrupts.cancel(*thread.at, "i1")
     assert await thread.states() == [("r1", "i1", "cancelled", None)]
-    (settled,) = await thread.container.interrupts.preview(*thread.at, Answers({}, may_leave=False))
+    (settled,) = await thread.container.interrupts.preview(*thread.at, Answers({}, may_leave=False), run_id="r9")
     assert (settled.interrupt.interrupt_id, settled.is_told) == ("i1", True)
     await thread.end(await thread.begin("r2"))
     assert await thread.states() == [("r1", "i1", "cancelled", "r2")]
-    assert await thread.container.interrupts.preview(*thread.at, Answers({}, may_leave=False)) == []
+    assert await thread.container.interrupts.preview(*thread.at, Answers({}, may_leave=False), run_id="r9") == []
 
 
 async def test_a_cancel_and_an_answer_at_once_are_one_of_them(thread: Thread) -> None:
@@ -197,7 +198,10 @@ async def test_a_cancel_and_an_answer_at_once_are_one_of_them(thread: Thread) ->
 async def test_what_changes_between_the_preview_and_the_run_stops_the_run(thread: Thread) -> None:
     await thread.asks("r1", "i1")
     answers = Answers({}, may_leave=True)
-    for seen, change in (([], False), (await thread.container.interrupts.preview(*thread.at, answers), True)):
+    for seen, change in (
+        ([], False),
+        (await thread.container.interrupts.preview(*thread.at, answers, run_id="r3"), True),
+    ):
         if change:
             await thread.begin("r2", ("i1", "resolved"))
             await thread.end((await thread.container.runs.page(*thread.at))[0])
@@ -268,7 +272,7 @@ async def test_interrupts_of_somebody_else_are_not_there(thread: Thread) -> None
     for call in (
         thread.container.interrupts.page(*at),
         thread.container.interrupts.cancel(*at, "i1"),
-        thread.container.interrupts.preview(*at, read_answers({}, "block")),
+        thread.container.interrupts.preview(*at, read_answers({}, "block"), run_id="r9"),
     ):
         with pytest.raises(NotFound):
             await call
@@ -281,3 +285,63 @@ async def test_a_run_without_answers_to_give_touches_none(thread: Thread) -> Non
     await thread.asks("r1", "i1")
     await thread.container.runs.begin(*thread.at, run_id="r2", parent_run_id=None, owner="o", lease_seconds=60)
     assert await thread.states() == [("r1", "i1", "open", None)]
+
+
+async def queued(thread: Thread, run: str, *said: tuple[str, str], parent: str | None = None) -> tuple[Run, Answers]:
+    """A run in line behind an active one, and what it answers."""
+    answers = Answers(dict(said), may_leave=not said)
+    seen = await thread.container.interrupts.preview(*thread.at, answers, run_id=run, parent_run_id=parent)
+    begun = await thread.container.runs.begin(
+        *thread.at,
+        run_id=run,
+        parent_run_id=parent,
+        owner="o",
+        lease_seconds=60,
+        queue=True,
+        answers=answers,
+        seen=seen,
+    )
+    assert begun.status == "queued"
+    return begun, answers
+
+
+async def test_a_run_in_line_settles_what_was_asked_meanwhile_when_its_turn_comes(thread: Thread) -> None:
+    active = await thread.begin("r1")
+    waiting, answers = await queued(thread, "r2")
+    promote = thread.container.runs.promote
+    assert not await promote(waiting, answers=answers)
+    await thread.end(active, "i1")
+    with pytest.raises(InterruptsOpen):
+        await promote(waiting, answers=Answers({}, may_leave=False))
+    with pytest.raises(InterruptsChanged):
+        await promote(waiting, answers=answers)
+    assert [run.status for run in await thread.container.runs.page(*thread.at)] == ["queued", "finished"]
+    seen = await thread.container.interrupts.preview(*thread.at, answers, run_id="r2")
+    assert await promote(waiting, answers=answers, seen=seen)
+    assert await thread.states() == [("r1", "i1", "cancelled", "r2")]
+    (asked,) = await thread.container.interrupts.page(*thread.at)
+    assert asked.ended_at is not None
+    assert asked.ended_at >= asked.created_at
+    await thread.end(waiting, status="errored")
+    assert await thread.states() == [("r1", "i1", "open", None)], "it may be answered again"
+
+
+async def test_what_a_run_in_line_has_answered_stays_answered_when_its_turn_comes(thread: Thread) -> None:
+    await thread.end(await thread.begin("r0"))
+    await thread.asks("r1", "i1", "i2")
+    active = await thread.begin("r2", parent="r0")
+    waiting, answers = await queued(thread, "r3", ("i1", "resolved"), ("i2", "cancelled"), parent="r1")
+    answered = [("r1", "i1", "resolved", "r3"), ("r1", "i2", "cancelled", "r3")]
+    assert await thread.states() == answered
+    await thread.end(active, "on another branch")
+    assert await thread.container.runs.promote(waiting, answers=answers)
+    assert await thread.states() == [("r2", "on another branch", "open", None), *answered]
+
+
+async def test_what_a_run_was_to_tell_its_agent_is_known_again(thread: Thread) -> None:
+    await thread.asks("r1", "i1")
+    assert await thread.container.interrupts.cancel(*thread.at, "i1")
+    await thread.begin("r2")
+    for run, told in (("r2", [("i1", True)]), ("r3", [])):
+        seen = await thread.container.interrupts.preview(*thread.at, Answers({}), run_id=run)
+        assert [(each.interrupt.interrupt_id, each.is_told) for each in seen] == told

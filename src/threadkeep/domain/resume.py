@@ -6,8 +6,8 @@ unanswered is cancelled, and the agent is told so, since it may hold others to t
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadkeep import clock
@@ -31,6 +31,10 @@ class Answers:
     """Whether it resumes in LangGraph's older way, which names no interrupt."""
     may_leave: bool = True
     """Whether what it leaves unanswered is cancelled; else the input is refused."""
+
+    def without(self, names: Collection[str]) -> "Answers":
+        """What it says to others than these."""
+        return replace(self, said={name: status for name, status in self.said.items() if name not in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,20 @@ def settle(answers: Answers, found: Sequence[Interrupt], now: int) -> list[Settl
     if left and not answers.may_leave:
         raise InterruptsOpen([each.interrupt_id for each in left])
     return [_settled(each, answers, now) for each in pending]
+
+
+def settle_again(answers: Answers, found: Sequence[Interrupt], run_id: str, now: int) -> list[Settled]:
+    """As `settle`, for a run that may have ended some of them before, as one that has waited in line has.
+
+    What it has ended stays so, and its agent is told of it as it was to be.
+    """
+    own = [each for each in found if each.ended_by == run_id]
+    others = [each for each in found if each.ended_by != run_id]
+    settled = [
+        Settled(each, each.status, is_told=each.status == CANCELLED and each.interrupt_id not in answers.said)
+        for each in own
+    ]
+    return settled + settle(answers.without({each.interrupt_id for each in own}), others, now)
 
 
 def cancelled_entries(settled: Sequence[Settled]) -> list[dict[str, str]]:

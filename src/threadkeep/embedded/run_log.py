@@ -101,7 +101,7 @@ class RunLog:
         parent = getattr(run_input, "parent_run_id", None)
         try:
             answers = read_answers(json.loads(text), self._open_interrupts)
-            seen = await self._services.interrupts.preview(*place, answers, parent_run_id=parent)
+            seen = await self._services.interrupts.preview(*place, answers, run_id=key.run_id, parent_run_id=parent)
             begun = await self._services.runs.begin(
                 *place,
                 run_id=key.run_id,

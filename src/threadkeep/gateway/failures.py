@@ -15,6 +15,7 @@ class FailureCode(StrEnum):
     INCOMPLETE = "AGENT_INCOMPLETE"
     RAISED = "AGENT_ERROR"
     STOPPED = "SERVER_STOPPED"
+    INTERRUPTS_OPEN = "INTERRUPTS_OPEN"
 
 
 class AgentFailure(ThreadkeepError):

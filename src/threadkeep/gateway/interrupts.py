@@ -28,7 +28,12 @@ async def reply_of(container: Container, history: History, session_id: str, body
     """
     answers = read_answers(body.fields, container.settings.open_interrupts)
     seen = await container.interrupts.preview(
-        history.principal, history.space_id, session_id, answers, parent_run_id=body.parent_run_id
+        history.principal,
+        history.space_id,
+        session_id,
+        answers,
+        run_id=body.run_id,
+        parent_run_id=body.parent_run_id,
     )
     return Reply(answers, seen, with_entries(body, cancelled_entries(seen)))
 

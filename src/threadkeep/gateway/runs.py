@@ -29,6 +29,7 @@ from threadkeep.gateway.interrupts import reply_of
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import STOP_SECONDS, LocalRuns
 from threadkeep.gateway.recovery import end_lost_run
+from threadkeep.gateway.turns import Turn, prepare
 from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -116,9 +117,9 @@ class Runs:
         """
         if after is not None:
             return await self._again(history, body, after)
-        given, agent = self._source.prepare(body)
+        given, agent = prepare(self._source, body)
         await self._leases.recover()
-        begun = self._spawn(self._begin(history, body, given, GuardedAgent(agent)))
+        begun = self._spawn(self._begin(history, body, given, agent))
         # A caller that leaves in this moment must not leave a row behind that nobody carries out.
         row = await asyncio.shield(begun)
         if row is None:
@@ -170,8 +171,7 @@ class Runs:
                 return None
             raise
         if reply.body is not body:
-            given, prepared = self._source.prepare(reply.body)
-            agent = GuardedAgent(prepared)
+            given, agent = prepare(self._source, reply.body)
         for _ in range(_SUPERSEDED_AT_MOST):
             try:
                 row = await self._container.runs.begin(
@@ -205,7 +205,7 @@ class Runs:
             await self._cancel(history.principal, RunKey(history.space_id, session_id, active))
         else:
             raise RunActive(body.thread_id, active)
-        await self._take(row, history, given, agent)
+        await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
         return row
 
     async def _begun_unheard(self, history: History, session_id: str, body: RunBody) -> Run | None:
@@ -222,14 +222,11 @@ class Runs:
             return False
         return True
 
-    async def _take(self, row: Run, history: History, given: Any, agent: GuardedAgent) -> None:
-        async def start(active: Run) -> None:
-            await self._local.carry_out(active, history, given, agent)
-
-        if row.status == states.QUEUED:
-            self._line.enter(row, given, start)
+    async def _take(self, turn: Turn) -> None:
+        if turn.row.status == states.QUEUED:
+            self._line.enter(turn)
         else:
-            await start(row)
+            await turn.begin()
 
     async def _adopt(self, row: Run) -> None:
         """Wait in line with a run whose process has gone."""
@@ -237,10 +234,12 @@ class Runs:
         try:
             whole = await self._container.runs.get(principal, row.space_id, row.session_id, row.run_id)
             body = parse_body((whole.input or "").encode("utf-8", "surrogatepass"))
-            given, agent = self._source.prepare(body)
-            await self._take(row, await self._histories.of(principal), given, GuardedAgent(agent))
-        except (Invalid, NotFound) as error:
-            await self._container.runs.finish(row, status=states.ERRORED, error=str(error))
+            history = await self._histories.of(principal)
+            reply = await reply_of(self._container, history, row.session_id, body)
+            given, agent = prepare(self._source, reply.body)
+            await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
+        except (Invalid, NotFound, InterruptConflict) as error:
+            await self._line.fail(row, error)
 
     async def _again(self, history: History, body: RunBody, after: int) -> RunStream:
         """A run whose id was used before: the same one, if its input was the same. Raises Conflict, NotFound."""

@@ -6,9 +6,6 @@ the client sent.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any
 
 from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
@@ -16,8 +13,9 @@ from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
-from threadkeep.errors import NotFound, Unavailable
+from threadkeep.errors import InterruptsOpen, NotFound, Unavailable
 from threadkeep.gateway.failures import FailureCode
+from threadkeep.gateway.turns import Turn
 from threadkeep.services.container import Container
 from threadkeep.streams.bus import thread_topic
 
@@ -25,15 +23,14 @@ LOOK_SECONDS = 1.0
 """How long a run in line waits for a wake-up before it looks by itself."""
 
 _log = logging.getLogger("threadkeep.gateway")
-Start = Callable[[Run], Awaitable[object]]
 
 
 class _Waiting:
     """A run in line. Under its lock it is promoted and begun, or ended: never one in the middle of the other."""
 
-    def __init__(self, row: Run, given: Any) -> None:
-        self.row = row
-        self.given = given
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.row = turn.row
         self.lock = asyncio.Lock()
         self.has_left = False
         self.task: asyncio.Task[None] | None = None
@@ -52,11 +49,12 @@ class WaitingLine:
     def __contains__(self, key: RunKey) -> bool:
         return key in self._waiting
 
-    def enter(self, row: Run, given: Any, start: Start) -> None:
-        """Wait until the run is the first in line and nothing is active; then `start` it, as the active one."""
-        waiting = self._waiting[row.key] = _Waiting(row, given)
-        waiting.task = asyncio.create_task(self._wait(waiting, start), name=f"in line {row.run_id}")
-        waiting.task.add_done_callback(lambda _: self._waiting.pop(row.key, None))
+    def enter(self, turn: Turn) -> None:
+        """Wait until it has come, and begin then."""
+        key = turn.row.key
+        waiting = self._waiting[key] = _Waiting(turn)
+        waiting.task = asyncio.create_task(self._wait(waiting), name=f"in line {key.run_id}")
+        waiting.task.add_done_callback(lambda _: self._waiting.pop(key, None))
 
     async def turn(self, key: RunKey) -> None:
         """Return when the run does not wait any more: it has begun, was cancelled, or is another process's now."""
@@ -72,7 +70,7 @@ class WaitingLine:
         async with waiting.lock:
             if waiting.has_left:
                 return False
-            events = [event_json(event) for event in as_events(cancelled(waiting.given, OpenBlocks()))]
+            events = [event_json(event) for event in as_events(cancelled(waiting.turn.given, OpenBlocks()))]
             waiting.has_left = await self._container.runs.finish(
                 waiting.row, status=states.INTERRUPTED, outcome={"type": "cancelled"}, events=events, first=0
             )
@@ -90,40 +88,51 @@ class WaitingLine:
             waiting.task.cancel()
             await asyncio.wait([waiting.task])
 
-    async def _wait(self, waiting: _Waiting, start: Start) -> None:
+    async def _wait(self, waiting: _Waiting) -> None:
         row = waiting.row
         async with self._container.bus.listen(thread_topic(row.space_id, row.session_id)) as news:
             while True:
                 async with waiting.lock:
-                    if waiting.has_left or await self._take_turn(waiting, start):
+                    if waiting.has_left or await self._take_turn(waiting):
                         return
                 await news.wait(LOOK_SECONDS)
 
-    async def _take_turn(self, waiting: _Waiting, start: Start) -> bool:
+    async def _take_turn(self, waiting: _Waiting) -> bool:
         """Begin the run, if its turn has come. Returns whether it has left the line, in this way or another."""
         row = waiting.row
         try:
-            if not await self._container.runs.promote(row):
+            if not await waiting.turn.come():
                 found = await self._find(row)
                 if found is None or found.owner != row.owner or not found.is_open:
                     return True
                 if found.status == states.QUEUED:
                     return False
                 # It was promoted before, and the answer was lost.
+            waiting.has_left = True
+            await waiting.turn.begin()
         except Unavailable as error:
+            if waiting.has_left:
+                await self.fail(row, error)
+                return True
             _log.warning("the line cannot be looked at run=%s: %s", row.run_id, error)
             return False
-        waiting.has_left = True
-        active = replace(row, status=states.ACTIVE)
-        try:
-            await start(active)
         except Exception as error:
-            _log.exception("a run that was in line could not begin run=%s", row.run_id)
-            terminal = failure(f"The run could not begin: {error}", FailureCode.RAISED)
-            await self._container.runs.finish(
-                active, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
-            )
+            waiting.has_left = True
+            await self.fail(row, error)
         return True
+
+    async def fail(self, row: Run, error: Exception) -> None:
+        """End a run in line that cannot begin."""
+        is_refused = isinstance(error, InterruptsOpen)
+        if is_refused:
+            _log.warning("a run that was in line is refused run=%s: %s", row.run_id, error)
+        else:
+            _log.error("a run that was in line could not begin run=%s", row.run_id, exc_info=error)
+        code = FailureCode.INTERRUPTS_OPEN if is_refused else FailureCode.RAISED
+        terminal = failure(f"The run could not begin: {error}", code)
+        await self._container.runs.finish(
+            row, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
+        )
 
     async def _find(self, row: Run) -> Run | None:
         try:

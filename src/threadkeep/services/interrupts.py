@@ -6,9 +6,9 @@ from threadkeep import clock
 from threadkeep.domain import limits
 from threadkeep.domain.interrupt import Interrupt
 from threadkeep.domain.principal import Principal
-from threadkeep.domain.resume import Answers, Settled, lineage, settle
-from threadkeep.domain.run import Run
-from threadkeep.errors import InterruptConflict, NotFound
+from threadkeep.domain.resume import Answers, Settled, lineage, settle_again
+from threadkeep.domain.run import Run, RunKey
+from threadkeep.errors import InterruptsChanged, NotFound
 from threadkeep.services.sessions import check_ids, no_session
 from threadkeep.storage import interrupts, runs, sessions
 from threadkeep.storage.database import Database
@@ -56,9 +56,12 @@ class Interrupts:
         session_id: str,
         answers: Answers,
         *,
+        run_id: str,
         parent_run_id: str | None = None,
     ) -> list[Settled]:
         """What a run with these answers would do, if it began now: what its agent is to be told is known by this.
+
+        What it has ended already, since it waits in line, is among it.
 
         Raises NotFound, Invalid, InterruptAnswered, InterruptExpired, InterruptsOpen.
         """
@@ -66,7 +69,7 @@ class Interrupts:
 
         def operation() -> Steps[list[Settled]]:
             yield from _check_session(principal, space_id, session_id)
-            return (yield from _settled(space_id, session_id, answers, parent_run_id))
+            return (yield from _settled(RunKey(space_id, session_id, run_id), answers, parent_run_id))
 
         return await self._database.read(operation)
 
@@ -74,33 +77,29 @@ class Interrupts:
 def settle_with(run: Run, answers: Answers, seen: Sequence[Settled]) -> Steps[None]:
     """Give the pending interrupts the ends that the run brings, in the transaction in which it begins.
 
-    `seen` is the preview by which its agent is told. Raises as `preview` does, and InterruptConflict where that has
+    `seen` is the preview by which its agent is told. Raises as `preview` does, and InterruptsChanged where that has
     changed.
     """
-    settled = yield from _settled(run.space_id, run.session_id, answers, run.parent_run_id)
+    settled = yield from _settled(run.key, answers, run.parent_run_id)
     if _told(settled) != _told(seen):
-        raise _changed()
+        raise InterruptsChanged
     for each in settled:
-        if not (yield from interrupts.settle(run, each.interrupt, each.status)):
-            raise _changed()
+        if each.interrupt.is_pending and not (yield from interrupts.settle(run, each.interrupt, each.status)):
+            raise InterruptsChanged
 
 
 def _told(settled: Sequence[Settled]) -> set[tuple[str, str]]:
     return {(each.interrupt.run_id, each.interrupt.interrupt_id) for each in settled if each.is_told}
 
 
-def _changed() -> InterruptConflict:
-    return InterruptConflict("The interrupts of the thread have changed in this moment; try again")
-
-
-def _settled(space_id: str, session_id: str, answers: Answers, parent_run_id: str | None) -> Steps[list[Settled]]:
-    found = yield from interrupts.pending(space_id, session_id, answers.said)
+def _settled(key: RunKey, answers: Answers, parent_run_id: str | None) -> Steps[list[Settled]]:
+    found = yield from interrupts.pending(key, answers.said)
     if found and parent_run_id is not None:
-        line = lineage(parent_run_id, (yield from runs.parents(space_id, session_id)))
+        line = lineage(parent_run_id, (yield from runs.parents(key.space_id, key.session_id)))
         if line is not None:
             # What waits on another branch is not in this one's way.
             found = [each for each in found if each.run_id in line or each.interrupt_id in answers.said]
-    return settle(answers, found, clock.now())
+    return settle_again(answers, found, key.run_id, clock.now())
 
 
 def _check_session(principal: Principal, space_id: str, session_id: str) -> Steps[None]:

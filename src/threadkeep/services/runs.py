@@ -106,9 +106,21 @@ class Runs:
             raise NotFound(f"There is no run {run_id!r} in this session")
         return found
 
-    async def promote(self, run: Run) -> bool:
-        """Make a queued run the active one, if it is the first in line and none is active. Returns whether it is."""
-        return await self._database.write(lambda: runs.promote(run))
+    async def promote(self, run: Run, *, answers: Answers | None = None, seen: Sequence[Settled] = ()) -> bool:
+        """Make a queued run the active one, if it is the first in line and none is active. Returns whether it is.
+
+        The interrupts that the runs before it have left get the ends that `answers` bring, as in `begin`, or the run
+        stays in line. Raises Invalid, InterruptAnswered, InterruptExpired, InterruptsOpen, and InterruptsChanged where
+        the agent was to be told something else by `seen`.
+        """
+
+        def operation() -> Steps[bool]:
+            is_active = yield from runs.promote(run)
+            if is_active and answers is not None:
+                yield from settle_with(run, answers, seen)
+            return is_active
+
+        return await self._database.write(operation)
 
     async def in_line(self, space_id: str, session_id: str, limit: int = limits.PAGE) -> list[Run]:
         """The queued runs of a session, the first in line first."""

@@ -37,7 +37,12 @@ _NAMED = and_(_OF_SESSION, interrupts.c.interrupt_id == bindparam("at_id"))
 _IS_OPEN = interrupts.c.status == literal_column(f"'{OPEN}'")
 _IS_PENDING = or_(_IS_OPEN, interrupts.c.status == literal_column(f"'{CANCELLED}'"))
 _PENDING = Statement(
-    select(*_COLUMNS).where(_OF_SESSION, _IS_PENDING, interrupts.c.ended_by.is_(None)).order_by(*_OLDEST_FIRST)
+    select(*_COLUMNS)
+    .where(
+        _OF_SESSION,
+        or_(and_(_IS_PENDING, interrupts.c.ended_by.is_(None)), interrupts.c.ended_by == bindparam("by_run")),
+    )
+    .order_by(*_OLDEST_FIRST)
 )
 _NEWEST = Statement(
     select(*_COLUMNS).where(_NAMED).order_by(interrupts.c.created_at.desc(), interrupts.c.run_id.desc()).limit(1)
@@ -66,8 +71,13 @@ _CANCEL = Statement(
 
 
 def _if_by_the_run(then: Any, otherwise: Any) -> Case[Any]:
-    """Whether the run has ended the interrupt, or was only to tell the agent that it had been cancelled before."""
-    return case((interrupts.c.ended_at == bindparam("begun_at", type_=BigInteger), then), else_=otherwise)
+    """Whether the run has ended the interrupt, or was only to tell the agent that it had been cancelled before.
+
+    By the time that `settle` gives it: one that has waited in line began before it was asked.
+    """
+    begun_at = bindparam("begun_at", type_=BigInteger)
+    by_the_run = or_(interrupts.c.ended_at == begun_at, interrupts.c.ended_at == interrupts.c.created_at)
+    return case((by_the_run, then), else_=otherwise)
 
 
 _REOPEN = Statement(
@@ -121,10 +131,12 @@ def put(key: RunKey, drafts: Sequence[InterruptDraft], now: int) -> Steps[None]:
         )
 
 
-def pending(space_id: str, session_id: str, named: Collection[str] = ()) -> Steps[list[Interrupt]]:
-    """Those of the thread of whose end its agent has not heard, and the newest of each name, the oldest first."""
-    at = {"at_space": space_id, "at_session": session_id}
-    found = [_interrupt(row) for row in (yield _PENDING, at)]
+def pending(key: RunKey, named: Collection[str] = ()) -> Steps[list[Interrupt]]:
+    """What concerns a run, the oldest first: those of its thread of whose end the agent has not heard, and those that
+    the run itself has ended; and the newest of each name.
+    """
+    at = {"at_space": key.space_id, "at_session": key.session_id}
+    found = [_interrupt(row) for row in (yield _PENDING, {**at, "by_run": text.encode(key.run_id)})]
     for name in sorted({*named} - {each.interrupt_id for each in found}):
         rows = yield _NEWEST, {**at, "at_id": text.encode(name)}
         found += [_interrupt(row) for row in rows]
@@ -141,7 +153,7 @@ def settle(run: Run, interrupt: Interrupt, status: str) -> Steps[bool]:
             "at_run": text.encode(interrupt.run_id),
             "seen_status": interrupt.status,
             "new_status": status,
-            "at": interrupt.ended_at or run.started_at,
+            "at": interrupt.ended_at or max(run.started_at, interrupt.created_at),
             "by_run": text.encode(run.run_id),
         },
     )
