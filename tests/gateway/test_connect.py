@@ -345,6 +345,45 @@ async def test_what_a_run_asked_and_nobody_has_answered_is_asked_again(
         assert "outcome" not in (await connect(client, run="r1"))[-1].json
 
 
+async def test_only_what_can_be_answered_is_asked_again(container: Container, app: Starlette, token: str) -> None:
+    late = {"id": "late", "reason": "confirm", "expiresAt": "2020-01-01T00:00:00Z"}
+    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "a"}, {"id": "i2", "reason": "b"}, late]}
+    agent = ScriptedAgent([STARTED, *said("m1", "Sure?"), {**FINISHED, "outcome": asks}])
+    async with opened(container, app, token, agent) as (client, _):
+        await client.run()
+        await client.http.post("/agui/threads/t1/interrupts/i1/cancel/")
+        assert [each["id"] for each in (await connect(client))[-1].json["outcome"]["interrupts"]] == ["i2"]
+
+
+async def test_what_is_open_again_since_its_answer_failed_is_asked_again(
+    container: Container, app: Starlette, token: str
+) -> None:
+    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "confirm", "message": "Sure?"}]}
+    agent = ScriptedAgent([STARTED, *said("m1", "Sure?"), {**FINISHED, "outcome": asks}])
+    async with opened(container, app, token, agent) as (client, _):
+        await client.run()
+        agent.events = [{**STARTED, "runId": "r2"}, {"type": "RUN_ERROR", "message": "no"}]
+        answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
+        await client.run(run_body(run="r2", messages=[], resume=answer))
+        frames = await connect(client)
+        assert frames[-1].json == {**FINISHED, "runId": "r2", "outcome": asks}
+        assert shown(frames)[-1]["content"] == "Sure?"
+
+
+async def test_what_waits_on_another_branch_is_not_asked_on_this_one(
+    container: Container, app: Starlette, token: str
+) -> None:
+    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "confirm"}]}
+    agent = ScriptedAgent([STARTED, *said("m1", "one"), FINISHED])
+    async with opened(container, app, token, agent) as (client, _):
+        await client.run()
+        for run, end in (("r2", {"outcome": asks}), ("r3", {})):
+            agent.events = [{**STARTED, "runId": run}, *said(f"m-{run}", run), {**FINISHED, "runId": run, **end}]
+            await client.run(run_body(run=run, text=f"{run}?", user_id=f"u-{run}", parentRunId="r1"))
+        ends = [(await connect(client, **at))[-1].json for at in ({"run": "r2"}, {"run": "r3"}, {"run": "r1"}, {})]
+    assert [end.get("outcome") for end in ends] == [asks, None, None, None]
+
+
 async def test_a_thread_that_is_not_there_is_refused_to_whoever_gets_it_and_empty_to_whoever_posts(
     container: Container, app: Starlette, token: str
 ) -> None:

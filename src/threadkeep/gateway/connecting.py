@@ -185,18 +185,16 @@ class Connecting:
         return shown_messages([put_back_in(body_of(event), pieces.value) for event in events])
 
     async def _outcome(self, thread: _Thread, run: Run) -> Any:
-        """How the run has ended, for the reader; of its interrupts, those that wait for an answer."""
+        """How a run has ended, for the reader. What waits for an answer is told, whichever run has asked it.
+
+        One that failed, or was refused, has answered nothing: the questions before it are open again, or still.
+        """
         outcome = None if run.outcome is None else json.loads(run.outcome)
-        if not isinstance(outcome, dict):
-            return None
-        if outcome.get("type") == "interrupt":
-            asked = await self._container.interrupts.page(
-                thread.history.principal, thread.history.space_id, thread.session.id
-            )
-            waiting = [each for each in reversed(asked) if each.run_id == run.run_id and each.is_pending]
-            interrupts = [json.loads(each.payload) for each in waiting]
-            return {**outcome, "interrupts": interrupts} if interrupts else None
-        return outcome if thread.speaks_1_x else None
+        known = outcome if isinstance(outcome, dict) else {}
+        if waiting := await self._container.interrupts.waiting(thread.history.principal, run.key):
+            said = known if known.get("type") == "interrupt" else {"type": "interrupt"}
+            return {**said, "interrupts": [json.loads(each.payload) for each in waiting]}
+        return known if known and known.get("type") != "interrupt" and thread.speaks_1_x else None
 
 
 def _is_said_by(run: Run, event: Event) -> bool:

@@ -1,10 +1,10 @@
 """What can be done with the interrupts of a thread: list them, cancel one, and see what a run would do to them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from threadkeep import clock
 from threadkeep.domain import limits
-from threadkeep.domain.interrupt import Interrupt
+from threadkeep.domain.interrupt import OPEN, Interrupt
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.resume import Answers, Settled, lineage, settle_again
 from threadkeep.domain.run import Run, RunKey
@@ -48,6 +48,17 @@ class Interrupts:
             raise NotFound(f"There is no interrupt {interrupt_id!r} in this thread")
 
         return await self._database.write(operation)
+
+    async def waiting(self, principal: Principal, key: RunKey) -> list[Interrupt]:
+        """Those that a run has to answer which follows this one, the oldest first. Raises NotFound (the session)."""
+        check_ids(key.space_id, key.session_id)
+
+        def operation() -> Steps[list[Interrupt]]:
+            yield from _check_session(principal, key.space_id, key.session_id)
+            return (yield from _concerning(key, (), key.run_id))
+
+        now = clock.now()
+        return [each for each in await self._database.read(operation) if each.state(now) == OPEN]
 
     async def preview(
         self,
@@ -93,13 +104,19 @@ def _told(settled: Sequence[Settled]) -> set[tuple[str, str]]:
 
 
 def _settled(key: RunKey, answers: Answers, parent_run_id: str | None) -> Steps[list[Settled]]:
-    found = yield from interrupts.pending(key, answers.said)
+    found = yield from _concerning(key, answers.said, parent_run_id)
+    return settle_again(answers, found, key.run_id, clock.now())
+
+
+def _concerning(key: RunKey, named: Collection[str], parent_run_id: str | None) -> Steps[list[Interrupt]]:
+    """Those that a run may have to settle, by the run that it follows; None for the newest one."""
+    found = yield from interrupts.pending(key, named)
     if found and parent_run_id is not None:
         line = lineage(parent_run_id, (yield from runs.parents(key.space_id, key.session_id)))
         if line is not None:
             # What waits on another branch is not in this one's way.
-            found = [each for each in found if each.run_id in line or each.interrupt_id in answers.said]
-    return settle_again(answers, found, key.run_id, clock.now())
+            found = [each for each in found if each.run_id in line or each.interrupt_id in named]
+    return found
 
 
 def _check_session(principal: Principal, space_id: str, session_id: str) -> Steps[None]:
