@@ -67,12 +67,11 @@ class RunHandle:
             async for event in self._channel.follow():
                 yield event
         else:
-            async with aclosing(self.batches()) as batches:
-                async for batch in batches:
-                    for _, data in batch:
-                        yield WireEvent(data)
+            async with aclosing(self.follow()) as logged:
+                async for _, data in logged:
+                    yield WireEvent(data)
 
-    async def follow(self, after: int = -1) -> AsyncIterator[tuple[int | None, bytes]]:
+    async def follow(self, after: int = -1) -> AsyncGenerator[tuple[int | None, bytes], None]:
         """The run's events after an index, each as its JSON, up to the terminal event.
 
         Args:

@@ -345,9 +345,7 @@ class Fold:
         metadata = fields.get("metadata")
         if isinstance(metadata, Mapping) and metadata:
             record.metadata = merged(record.metadata, plain(metadata))
-            row = record if isinstance(record, Row) else record.row
-            if row is not None:
-                self.turn.touch(row)
+            self.turn.touch_row_of(record)
 
     def _note_only(self, fields: Fields) -> None:
         """Events that end chunk lanes and change nothing else."""

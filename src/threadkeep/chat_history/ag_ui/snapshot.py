@@ -161,9 +161,7 @@ def _fill_metadata(turn: Turn, record: Row | Call | Reasoning, entry: Mapping[st
     """Add what a snapshot says beside the stream; where both speak of a key, the stream's word counts."""
     if metadata := mapping_of(entry.get("metadata")):
         record.metadata = merged(plain(metadata), record.metadata or {})
-        row = record if isinstance(record, Row) else record.row
-        if row is not None:
-            turn.touch(row)
+        turn.touch_row_of(record)
 
 
 def _row_by_calls(turn: Turn, calls: Sequence[Mapping[str, Any]]) -> Row | None:

@@ -112,6 +112,12 @@ class Turn:
         if row.kept and row not in self.dirty:
             self.dirty[row] = self.now
 
+    def touch_row_of(self, record: Row | Call | Reasoning) -> None:
+        """Something of a message, a call or a reasoning has changed: its row is to be stored."""
+        row = record if isinstance(record, Row) else record.row
+        if row is not None:
+            self.touch(row)
+
     def keep(self, row: Row) -> None:
         """There is something to keep in `row`.
 
