@@ -46,6 +46,18 @@ def said(message_id: str, text: str) -> list[Json]:
     ]
 
 
+SURE = {"id": "i1", "reason": "confirm", "message": "Sure?"}
+
+
+def asking(*interrupts: Json) -> list[Json]:
+    """A run that ends with questions."""
+    return [
+        STARTED,
+        *said("m1", "Sure?"),
+        {**FINISHED, "outcome": {"type": "interrupt", "interrupts": [*interrupts]}},
+    ]
+
+
 @asynccontextmanager
 async def opened(
     container: Container, app: Starlette, token: str, agent: ScriptedAgent
@@ -333,11 +345,10 @@ async def test_a_run_that_is_cancelled_ends_for_each_reader_in_the_form_that_it_
 async def test_what_a_run_asked_and_nobody_has_answered_is_asked_again(
     container: Container, app: Starlette, token: str
 ) -> None:
-    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "confirm", "message": "Sure?"}]}
-    agent = ScriptedAgent([STARTED, *said("m1", "Sure?"), {**FINISHED, "outcome": asks}])
+    agent = ScriptedAgent(asking(SURE))
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
-        assert (await connect(client))[-1].json["outcome"] == asks
+        assert (await connect(client))[-1].json["outcome"] == {"type": "interrupt", "interrupts": [SURE]}
         agent.events = [{**STARTED, "runId": "r2"}, *said("m2", "Done"), {**FINISHED, "runId": "r2"}]
         answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
         await client.run(run_body(run="r2", messages=[], resume=answer))
@@ -347,8 +358,7 @@ async def test_what_a_run_asked_and_nobody_has_answered_is_asked_again(
 
 async def test_only_what_can_be_answered_is_asked_again(container: Container, app: Starlette, token: str) -> None:
     late = {"id": "late", "reason": "confirm", "expiresAt": "2020-01-01T00:00:00Z"}
-    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "a"}, {"id": "i2", "reason": "b"}, late]}
-    agent = ScriptedAgent([STARTED, *said("m1", "Sure?"), {**FINISHED, "outcome": asks}])
+    agent = ScriptedAgent(asking({"id": "i1", "reason": "a"}, {"id": "i2", "reason": "b"}, late))
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
         await client.http.post("/agui/threads/t1/interrupts/i1/cancel/")
@@ -358,15 +368,15 @@ async def test_only_what_can_be_answered_is_asked_again(container: Container, ap
 async def test_what_is_open_again_since_its_answer_failed_is_asked_again(
     container: Container, app: Starlette, token: str
 ) -> None:
-    asks = {"type": "interrupt", "interrupts": [{"id": "i1", "reason": "confirm", "message": "Sure?"}]}
-    agent = ScriptedAgent([STARTED, *said("m1", "Sure?"), {**FINISHED, "outcome": asks}])
+    agent = ScriptedAgent(asking(SURE))
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
         agent.events = [{**STARTED, "runId": "r2"}, {"type": "RUN_ERROR", "message": "no"}]
         answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
         await client.run(run_body(run="r2", messages=[], resume=answer))
         frames = await connect(client)
-        assert frames[-1].json == {**FINISHED, "runId": "r2", "outcome": asks}
+        outcome = {"type": "interrupt", "interrupts": [SURE]}
+        assert frames[-1].json == {**FINISHED, "runId": "r2", "outcome": outcome}
         assert shown(frames)[-1]["content"] == "Sure?"
 
 

@@ -28,24 +28,15 @@ async def test_a_run_that_began_unheard_is_carried_out_when_it_is_asked_for_agai
     async with fleet(database, agent, count=1) as (one,):
         assert (await one.alice.http.post("/agui/", json=HI)).status_code == 503
         assert await statuses(one.alice) == {"r1": "active"}
+        other = await one.alice.http.post("/agui/", json=run_body(run="r1", text="something else", user_id="u1"))
+        assert other.status_code == 409
+        assert "began with another input" in other.json()["detail"]
+        assert agent.inputs == []
         async with asyncio.timeout(60):
             both = await asyncio.gather(one.alice.run(HI), one.alice.run(HI))
         assert [frames[-1].type for frames in both] == ["RUN_FINISHED", "RUN_FINISHED"]
         assert len(agent.inputs) == 1
         assert await statuses(one.alice) == {"r1": "finished"}
-
-
-async def test_it_is_not_carried_out_for_another_input_of_its_id(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = ScriptedAgent(WHOLE)
-    lose_answer(monkeypatch, "begin")
-    async with fleet(database, agent, count=1) as (one,):
-        assert (await one.alice.http.post("/agui/", json=HI)).status_code == 503
-        other = await one.alice.http.post("/agui/", json=run_body(run="r1", text="something else", user_id="u1"))
-        assert other.status_code == 409
-        assert "began with another input" in other.json()["detail"]
-        assert agent.inputs == []
 
 
 @pytest.mark.parametrize("is_busy", [False, True], ids=["alone", "beside another run"])
