@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -12,8 +13,11 @@ from tests.gateway.stack import open_client, read_frames, run_body, serve
 from tests.gateway.test_leases import leave_a_dead_run
 from tests.gateway.test_policies import Turns, body, statuses, until_in_line
 from tests.services.run_stage import lose_answer
+from threadkeep.domain.run import Run
+from threadkeep.errors import Unavailable
 from threadkeep.gateway.agents import agents_of
 from threadkeep.services.container import Container
+from threadkeep.services.runs import Runs
 from threadkeep.testing.agents import ScriptedAgent
 
 HI = run_body(run="r1", text="hi", user_id="u1")
@@ -118,3 +122,43 @@ async def test_a_run_in_line_that_was_taken_over_unheard_does_not_stop_the_line(
             async with asyncio.timeout(60):
                 assert (await third)[-1].type == "RUN_FINISHED"
         assert agent.order == ["r1", "r2", "r3"]
+
+
+def refuse_the_end_of(monkeypatch: pytest.MonkeyPatch, run_id: str) -> asyncio.Event:
+    """The store is down where a run is to end. Set when that was tried."""
+    finish, tried = Runs.finish, asyncio.Event()
+
+    async def refuse(self: Runs, run: Run, **ending: Any) -> bool:
+        if run.run_id != run_id:
+            return await finish(self, run, **ending)
+        tried.set()
+        raise Unavailable("The database gives no answer")
+
+    monkeypatch.setattr(Runs, "finish", refuse)
+    return tried
+
+
+async def test_a_run_that_can_neither_begin_nor_end_holds_nobody_up(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Turns()
+    agent.open("r3")
+
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("no room")
+
+    async with fleet(database, agent, count=1, run_lease=1, run_policy="enqueue") as (one,):
+        async with one.alice.stream(body("r1")) as first:
+            await until(first, b"I am r1")
+            with monkeypatch.context() as broken:
+                broken.setattr("threadkeep.gateway.local_runs.LocalRuns.carry_out", fail)
+                second = asyncio.create_task(one.alice.run(body("r2")))
+                await until_in_line(one.alice, "r2")
+                tried = refuse_the_end_of(broken, "r2")
+                agent.open("r1")
+                await rest(first)
+                await asyncio.wait_for(tried.wait(), 60)
+            async with asyncio.timeout(60):
+                assert (await second)[-1].type == "RUN_ERROR"
+                assert (await one.alice.run(body("r3")))[-1].type == "RUN_FINISHED"
+        assert await statuses(one.alice) == {"r1": "finished", "r2": "interrupted", "r3": "finished"}

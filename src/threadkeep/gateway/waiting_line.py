@@ -122,7 +122,7 @@ class WaitingLine:
         return True
 
     async def fail(self, row: Run, error: Exception) -> None:
-        """End a run in line that cannot begin."""
+        """End a run in line that cannot begin. Where the store is down, it is ended as one that nobody has any more."""
         is_refused = isinstance(error, InterruptsOpen)
         if is_refused:
             _log.warning("a run that was in line is refused run=%s: %s", row.run_id, error)
@@ -130,9 +130,12 @@ class WaitingLine:
             _log.error("a run that was in line could not begin run=%s", row.run_id, exc_info=error)
         code = FailureCode.INTERRUPTS_OPEN if is_refused else FailureCode.RAISED
         terminal = failure(f"The run could not begin: {error}", code)
-        await self._container.runs.finish(
-            row, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
-        )
+        try:
+            await self._container.runs.finish(
+                row, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
+            )
+        except Unavailable as outage:
+            _log.warning("the end of a run cannot be stored run=%s: %s", row.run_id, outage)
 
     async def _find(self, row: Run) -> Run | None:
         try:
