@@ -186,7 +186,9 @@ async def test_a_run_that_nobody_carries_out_does_not_keep_its_thread_busy(
 ) -> None:
     async with house(database, lease_seconds=1.0) as ours:
         if is_busy:
-            await ours.run(*HALF, asyncio.Event(), thread="t2", run="other")
+            gate = asyncio.Event()
+            other = await ours.run(*HALF, gate, *END, thread="t2", run="other")
+            await anext(aiter(other.follow()))
         for name in ("begin", "get"):
             lose_answer(monkeypatch, name)
         with pytest.raises(Unavailable):
@@ -194,6 +196,23 @@ async def test_a_run_that_nobody_carries_out_does_not_keep_its_thread_busy(
         async with asyncio.timeout(60):
             assert await ours.read() == [(0, "RUN_ERROR")]
         assert (await ours.whole(*END, run="r2"))[-1] == "RUN_FINISHED"
+        if is_busy:
+            # What goes on is held all the while.
+            gate.set()
+            assert [json.loads(data)["type"] async for _, data in other.follow()] == KINDS
+
+
+async def test_a_run_that_goes_on_is_followed_whoever_asks_for_it_again(database: str) -> None:
+    async with house(database) as ours:
+        gate = asyncio.Event()
+        first = await ours.run(*HALF, gate, *END)
+        another = StreamPersistenceManager(lambda: ours.agent, run_log=ours.log)
+        second = await another.run(run_input())
+        assert second.cancel() is False
+        gate.set()
+        assert [json.loads(data)["type"] async for _, data in second.follow()] == KINDS
+        await first.wait()
+        assert len(ours.agent.inputs) == 1
 
 
 async def test_a_lost_run_that_was_taken_over_unheard_is_ended_all_the_same(

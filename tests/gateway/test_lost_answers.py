@@ -124,6 +124,42 @@ async def test_a_run_in_line_that_was_taken_over_unheard_does_not_stop_the_line(
         assert agent.order == ["r1", "r2", "r3"]
 
 
+async def test_a_run_that_is_being_ended_as_lost_is_not_carried_out_any_more(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = ScriptedAgent(WHOLE)
+    ending, gate, looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def bring_up_slowly(*_: Any) -> None:
+        ending.set()
+        await gate.wait()
+
+    get = Runs.get
+
+    async def tell(*given: Any) -> Run:
+        found = await get(*given)
+        looked.set()
+        return found
+
+    async def carry_out(*_: Any) -> None:
+        raise AssertionError("it is carried out")
+
+    async with fleet(database, agent, count=1, run_lease=1) as (one,):
+        monkeypatch.setattr("threadkeep.gateway.recovery._bring_history_up", bring_up_slowly)
+        with monkeypatch.context() as unheard:
+            lose_answer(unheard, "begin")
+            assert (await one.alice.http.post("/agui/", json=HI)).status_code == 503
+        async with asyncio.timeout(60):
+            await ending.wait()
+            monkeypatch.setattr(Runs, "get", tell)
+            monkeypatch.setattr("threadkeep.gateway.local_runs.LocalRuns.carry_out", carry_out)
+            again = asyncio.create_task(one.alice.run(HI))
+            await looked.wait()
+            gate.set()
+            assert [frame.type for frame in await again] == ["RUN_ERROR"]
+        assert agent.inputs == []
+
+
 def refuse_the_end_of(monkeypatch: pytest.MonkeyPatch, run_id: str) -> asyncio.Event:
     """The store is down where a run is to end. Set when that was tried."""
     finish, tried = Runs.finish, asyncio.Event()
