@@ -38,6 +38,11 @@ async def reply_of(container: Container, history: History, session_id: str, body
     return Reply(answers, seen, with_entries(body, cancelled_entries(seen)))
 
 
+def unseen_reply(container: Container, body: RunBody) -> Reply:
+    """The same for a run whose turn is still to come: nobody has looked what its answers would do. Raises Invalid."""
+    return Reply(read_answers(body.fields, container.settings.open_interrupts), (), body)
+
+
 def with_entries(body: RunBody, entries: Sequence[dict[str, str]]) -> RunBody:
     """The body with entries put to its `resume`, whose own keep the text in which they came."""
     if not entries:

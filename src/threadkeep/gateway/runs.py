@@ -25,7 +25,7 @@ from threadkeep.gateway.agents import AgentSource
 from threadkeep.gateway.guard import GuardedAgent
 from threadkeep.gateway.histories import Histories, History, find_session
 from threadkeep.gateway.inputs import RunBody, input_text, parse_body
-from threadkeep.gateway.interrupts import reply_of
+from threadkeep.gateway.interrupts import reply_of, unseen_reply
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import STOP_SECONDS, LocalRuns
 from threadkeep.gateway.recovery import end_lost_run
@@ -235,10 +235,10 @@ class Runs:
             whole = await self._container.runs.get(principal, row.space_id, row.session_id, row.run_id)
             body = parse_body((whole.input or "").encode("utf-8", "surrogatepass"))
             history = await self._histories.of(principal)
-            reply = await reply_of(self._container, history, row.session_id, body)
-            given, agent = prepare(self._source, reply.body)
+            reply = unseen_reply(self._container, body)
+            given, agent = prepare(self._source, body)
             await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
-        except (Invalid, NotFound, InterruptConflict) as error:
+        except (Invalid, NotFound) as error:
             await self._line.fail(row, error)
 
     async def _again(self, history: History, body: RunBody, after: int) -> RunStream:
