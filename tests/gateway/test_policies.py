@@ -219,6 +219,21 @@ async def test_a_run_in_line_that_cannot_begin_ends_with_an_error_and_holds_nobo
         assert await statuses(one.alice) == {"r1": "finished", "r2": "errored", "r3": "finished"}
 
 
+async def test_a_run_that_cannot_begin_ends_with_the_reason_and_the_next_one_may(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("no room")
+
+    async with fleet(database, ScriptedAgent(WHOLE), count=1) as (one,):
+        with monkeypatch.context() as broken:
+            broken.setattr("threadkeep.gateway.local_runs.LocalRuns.carry_out", fail)
+            (frame,) = await one.alice.run(body("r0"))
+        assert (frame.type, frame.json["message"]) == ("RUN_ERROR", "The run could not begin: no room")
+        assert (await one.alice.run())[-1].type == "RUN_FINISHED"
+        assert await statuses(one.alice) == {"r0": "errored", "r1": "finished"}
+
+
 async def until_asked(one: Client, agent: Turns, *others: dict[str, Any]) -> list[list[Frame]]:
     """r1 runs while the others come, and ends with a question. Returns their frames."""
     async with one.stream(body("r1")) as first:

@@ -29,7 +29,7 @@ from threadkeep.gateway.interrupts import reply_of, unseen_reply
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import STOP_SECONDS, LocalRuns
 from threadkeep.gateway.recovery import end_lost_run
-from threadkeep.gateway.turns import Turn, prepare
+from threadkeep.gateway.turns import Turn, end_unbegun, prepare
 from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -239,7 +239,7 @@ class Runs:
             given, agent = prepare(self._source, body)
             await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
         except (Invalid, NotFound) as error:
-            await self._line.fail(row, error)
+            await end_unbegun(self._container, row, error)
 
     async def _again(self, history: History, body: RunBody, after: int) -> RunStream:
         """A run whose id was used before: the same one, if its input was the same. Raises Conflict, NotFound."""

@@ -1,12 +1,16 @@
 """A run between its row and its agent: it begins at once, or when its turn in line has come."""
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
+from threadkeep.chat_history.ag_ui.endings import failure
+from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.domain import run as states
 from threadkeep.domain.run import Run
-from threadkeep.errors import InterruptsChanged
+from threadkeep.errors import InterruptsChanged, InterruptsOpen, Unavailable
 from threadkeep.gateway.agents import AgentSource
+from threadkeep.gateway.failures import FailureCode
 from threadkeep.gateway.guard import GuardedAgent
 from threadkeep.gateway.histories import History
 from threadkeep.gateway.inputs import RunBody
@@ -15,6 +19,8 @@ from threadkeep.gateway.local_runs import LocalRuns
 from threadkeep.services.container import Container
 
 _TRIES = 3
+
+_log = logging.getLogger("threadkeep.gateway")
 
 
 @dataclass
@@ -46,8 +52,28 @@ class Turn:
         return False
 
     async def begin(self) -> None:
-        """Carry the run out, which is active."""
-        await self.local.carry_out(replace(self.row, status=states.ACTIVE), self.history, self.given, self.agent)
+        """Carry the run out, which is active. One that cannot begin ends with the reason."""
+        try:
+            await self.local.carry_out(replace(self.row, status=states.ACTIVE), self.history, self.given, self.agent)
+        except Exception as error:
+            await end_unbegun(self.container, self.row, error)
+
+
+async def end_unbegun(container: Container, row: Run, error: Exception) -> None:
+    """End a run that cannot begin. Where the store is down, it is ended as one that nobody has any more."""
+    is_refused = isinstance(error, InterruptsOpen)
+    if is_refused:
+        _log.warning("a run that was in line is refused run=%s: %s", row.run_id, error)
+    else:
+        _log.error("a run could not begin run=%s", row.run_id, exc_info=error)
+    code = FailureCode.INTERRUPTS_OPEN if is_refused else FailureCode.RAISED
+    terminal = failure(f"The run could not begin: {error}", code)
+    try:
+        await container.runs.finish(
+            row, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
+        )
+    except Unavailable as outage:
+        _log.warning("the end of a run cannot be stored run=%s: %s", row.run_id, outage)
 
 
 def prepare(source: AgentSource, body: RunBody) -> tuple[Any, GuardedAgent]:

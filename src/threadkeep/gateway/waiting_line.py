@@ -7,15 +7,14 @@ the client sent.
 import asyncio
 import logging
 
-from threadkeep.chat_history.ag_ui.endings import as_events, cancelled, failure
+from threadkeep.chat_history.ag_ui.endings import as_events, cancelled
 from threadkeep.chat_history.ag_ui.open_blocks import OpenBlocks
 from threadkeep.chat_history.ag_ui.wire import event_json
 from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
-from threadkeep.errors import InterruptsOpen, NotFound, Unavailable
-from threadkeep.gateway.failures import FailureCode
-from threadkeep.gateway.turns import Turn
+from threadkeep.errors import NotFound, Unavailable
+from threadkeep.gateway.turns import Turn, end_unbegun
 from threadkeep.services.container import Container
 from threadkeep.streams.bus import thread_topic
 
@@ -108,34 +107,16 @@ class WaitingLine:
                 if found.status == states.QUEUED:
                     return False
                 # It was promoted before, and the answer was lost.
-            waiting.has_left = True
-            await waiting.turn.begin()
         except Unavailable as error:
-            if waiting.has_left:
-                await self.fail(row, error)
-                return True
             _log.warning("the line cannot be looked at run=%s: %s", row.run_id, error)
             return False
         except Exception as error:
             waiting.has_left = True
-            await self.fail(row, error)
+            await end_unbegun(self._container, row, error)
+            return True
+        waiting.has_left = True
+        await waiting.turn.begin()
         return True
-
-    async def fail(self, row: Run, error: Exception) -> None:
-        """End a run in line that cannot begin. Where the store is down, it is ended as one that nobody has any more."""
-        is_refused = isinstance(error, InterruptsOpen)
-        if is_refused:
-            _log.warning("a run that was in line is refused run=%s: %s", row.run_id, error)
-        else:
-            _log.error("a run that was in line could not begin run=%s", row.run_id, exc_info=error)
-        code = FailureCode.INTERRUPTS_OPEN if is_refused else FailureCode.RAISED
-        terminal = failure(f"The run could not begin: {error}", code)
-        try:
-            await self._container.runs.finish(
-                row, status=states.ERRORED, error=str(error), events=[event_json(terminal)], first=0
-            )
-        except Unavailable as outage:
-            _log.warning("the end of a run cannot be stored run=%s: %s", row.run_id, outage)
 
     async def _find(self, row: Run) -> Run | None:
         try:
