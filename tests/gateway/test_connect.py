@@ -58,6 +58,13 @@ def asking(*interrupts: Json) -> list[Json]:
     ]
 
 
+async def answer(client: Client, agent: ScriptedAgent, *events: Json) -> None:
+    """r2 answers i1, and goes on with these events."""
+    agent.events = [{**STARTED, "runId": "r2"}, *events]
+    entry = {"interruptId": "i1", "status": "resolved", "payload": True}
+    await client.run(run_body(run="r2", messages=[], resume=[entry]))
+
+
 @asynccontextmanager
 async def opened(
     container: Container, app: Starlette, token: str, agent: ScriptedAgent
@@ -349,9 +356,7 @@ async def test_what_a_run_asked_and_nobody_has_answered_is_asked_again(
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
         assert (await connect(client))[-1].json["outcome"] == {"type": "interrupt", "interrupts": [SURE]}
-        agent.events = [{**STARTED, "runId": "r2"}, *said("m2", "Done"), {**FINISHED, "runId": "r2"}]
-        answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
-        await client.run(run_body(run="r2", messages=[], resume=answer))
+        await answer(client, agent, *said("m2", "Done"), {**FINISHED, "runId": "r2"})
         assert "outcome" not in (await connect(client))[-1].json
         assert "outcome" not in (await connect(client, run="r1"))[-1].json
 
@@ -371,9 +376,7 @@ async def test_what_is_open_again_since_its_answer_failed_is_asked_again(
     agent = ScriptedAgent(asking(SURE))
     async with opened(container, app, token, agent) as (client, _):
         await client.run()
-        agent.events = [{**STARTED, "runId": "r2"}, {"type": "RUN_ERROR", "message": "no"}]
-        answer = [{"interruptId": "i1", "status": "resolved", "payload": True}]
-        await client.run(run_body(run="r2", messages=[], resume=answer))
+        await answer(client, agent, {"type": "RUN_ERROR", "message": "no"})
         frames = await connect(client)
         outcome = {"type": "interrupt", "interrupts": [SURE]}
         assert frames[-1].json == {**FINISHED, "runId": "r2", "outcome": outcome}

@@ -101,10 +101,7 @@ class Leases:
             await asyncio.sleep(self._pause)
             try:
                 if self._held:
-                    renewed = await self._container.runs.renew(self.owner, self.seconds)
-                    nobodys = {key for key in renewed if not self._is_in_hand(key)}
-                    if nobodys:
-                        await self._container.runs.let_go(self.owner, nobodys)
+                    await self._container.runs.renew_held(self.owner, self.seconds, self._is_in_hand)
                 await self.recover()
             except Exception:
                 _log.exception("leases could not be kept; next attempt in %.1f s", self._pause)

@@ -101,10 +101,9 @@ class Leases:
 
     async def _renew(self) -> None:
         keys = self._local.keys()
-        renewed = await self._container.runs.renew(self._owner, self._times.held)
-        nobodys = {key for key in renewed if key not in self._ending and not self._has(key)}
-        if nobodys:
-            await self._container.runs.let_go(self._owner, nobodys)
+        renewed = await self._container.runs.renew_held(
+            self._owner, self._times.held, lambda key: key in self._ending or self._has(key)
+        )
         for key in keys:
             if key not in renewed and (handle := self._local.get(key)) is not None and await self._is_lost(key):
                 _log.warning("another process has run=%s, which is stopped here", key.run_id)

@@ -190,8 +190,7 @@ class Runs:
                 break
             except RunActive as error:
                 if error.run_id == body.run_id:
-                    begun = await self._begun_unheard(history, session_id, body)
-                    if begun is None:
+                    if (begun := await self._begun_unheard(history, session_id, body)) is None:
                         return None
                     row = begun
                     break

@@ -1,7 +1,7 @@
 """What can be done with runs: begin one, hold it under a lease, end it, and find those whose owner is gone."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from threadkeep import clock
@@ -198,9 +198,17 @@ class Runs:
         until = clock.now() + round(lease_seconds * 1_000_000)
         return await self._database.write(lambda: runs.renew(owner, until))
 
-    async def let_go(self, owner: str, keys: Collection[RunKey]) -> None:
-        """Give runs that the owner has and does not carry out to whoever takes them over first: `expired` has them."""
-        await self._database.write(lambda: runs.let_go(owner, keys))
+    async def renew_held(self, owner: str, lease_seconds: float, is_held: Callable[[RunKey], bool]) -> set[RunKey]:
+        """As `renew`, for the runs that the owner holds.
+
+        The leases of others that are its own by their row run out at once: it has them since the answer to what it
+        asked was lost, and nobody carries them out.
+        """
+        renewed = await self.renew(owner, lease_seconds)
+        orphans = {key for key in renewed if not is_held(key)}
+        if orphans:
+            await self._database.write(lambda: runs.let_go(owner, orphans))
+        return renewed - orphans
 
     async def owner_of(self, key: RunKey) -> str | None:
         """Who has a run, or had it when it ended; None where there is no such run."""
