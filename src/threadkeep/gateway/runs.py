@@ -28,8 +28,8 @@ from threadkeep.gateway.inputs import RunBody, input_text, parse_body
 from threadkeep.gateway.interrupts import reply_of, unseen_reply
 from threadkeep.gateway.leases import Leases
 from threadkeep.gateway.local_runs import STOP_SECONDS, LocalRuns
+from threadkeep.gateway.prepared_runs import PreparedRun, end_unbegun, prepare
 from threadkeep.gateway.recovery import end_lost_run
-from threadkeep.gateway.turns import Turn, end_unbegun, prepare
 from threadkeep.gateway.waiting_line import WaitingLine
 from threadkeep.ids import new_id
 from threadkeep.persistence.errors import DRMemoryServiceError
@@ -70,6 +70,7 @@ class Runs:
         self._source = source
         self._owner = new_id()
         self._local = LocalRuns(container)
+        self._services = (container, source, self._local)
         self._line = WaitingLine(container)
         self._beginning: Locks[RunKey] = Locks()
         self._leases = Leases(
@@ -204,7 +205,9 @@ class Runs:
             await self._cancel(history.principal, RunKey(history.space_id, session_id, active))
         else:
             raise RunActive(body.thread_id, active)
-        await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
+        await self._take(
+            PreparedRun(self._container, self._source, self._local, history, row, body, reply, given, agent)
+        )
         return row
 
     async def _begun_unheard(self, history: History, session_id: str, body: RunBody) -> Run | None:
@@ -221,11 +224,11 @@ class Runs:
             return False
         return True
 
-    async def _take(self, turn: Turn) -> None:
-        if turn.row.status == states.QUEUED:
-            self._line.enter(turn)
+    async def _take(self, prepared: PreparedRun) -> None:
+        if prepared.row.status == states.QUEUED:
+            self._line.enter(prepared)
         else:
-            await turn.begin()
+            await prepared.begin()
 
     async def _adopt(self, row: Run) -> None:
         """Wait in line with a run whose process has gone."""
@@ -236,7 +239,9 @@ class Runs:
             history = await self._histories.of(principal)
             reply = unseen_reply(self._container, body)
             given, agent = prepare(self._source, body)
-            await self._take(Turn(self._container, self._source, self._local, history, row, body, reply, given, agent))
+            await self._take(
+                PreparedRun(self._container, self._source, self._local, history, row, body, reply, given, agent)
+            )
         except (Invalid, NotFound) as error:
             await end_unbegun(self._container, row, error)
 

@@ -14,7 +14,7 @@ from threadkeep.domain import run as states
 from threadkeep.domain.principal import Principal
 from threadkeep.domain.run import Run, RunKey
 from threadkeep.errors import NotFound, Unavailable
-from threadkeep.gateway.turns import Turn, end_unbegun
+from threadkeep.gateway.prepared_runs import PreparedRun, end_unbegun
 from threadkeep.services.container import Container
 from threadkeep.streams.bus import thread_topic
 
@@ -27,9 +27,9 @@ _log = logging.getLogger("threadkeep.gateway")
 class _Waiting:
     """A run in line. Under its lock it is promoted and begun, or ended: never one in the middle of the other."""
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn = turn
-        self.row = turn.row
+    def __init__(self, prepared: PreparedRun) -> None:
+        self.prepared = prepared
+        self.row = prepared.row
         self.lock = asyncio.Lock()
         self.has_left = False
         self.task: asyncio.Task[None] | None = None
@@ -48,10 +48,10 @@ class WaitingLine:
     def __contains__(self, key: RunKey) -> bool:
         return key in self._waiting
 
-    def enter(self, turn: Turn) -> None:
-        """Wait until it has come, and begin then."""
-        key = turn.row.key
-        waiting = self._waiting[key] = _Waiting(turn)
+    def enter(self, prepared: PreparedRun) -> None:
+        """Wait until its turn has come, and begin then."""
+        key = prepared.row.key
+        waiting = self._waiting[key] = _Waiting(prepared)
         waiting.task = asyncio.create_task(self._wait(waiting), name=f"in line {key.run_id}")
         waiting.task.add_done_callback(lambda _: self._waiting.pop(key, None))
 
@@ -69,7 +69,7 @@ class WaitingLine:
         async with waiting.lock:
             if waiting.has_left:
                 return False
-            events = [event_json(event) for event in as_events(cancelled(waiting.turn.given, OpenBlocks()))]
+            events = [event_json(event) for event in as_events(cancelled(waiting.prepared.given, OpenBlocks()))]
             waiting.has_left = await self._container.runs.finish(
                 waiting.row, status=states.INTERRUPTED, outcome={"type": "cancelled"}, events=events, first=0
             )
@@ -100,7 +100,7 @@ class WaitingLine:
         """Begin the run, if its turn has come. Returns whether it has left the line, in this way or another."""
         row = waiting.row
         try:
-            if not await waiting.turn.come():
+            if not await waiting.prepared.promote():
                 found = await self._find(row)
                 if found is None or found.owner != row.owner or not found.is_open:
                     return True
@@ -115,7 +115,7 @@ class WaitingLine:
             await end_unbegun(self._container, row, error)
             return True
         waiting.has_left = True
-        await waiting.turn.begin()
+        await waiting.prepared.begin()
         return True
 
     async def _find(self, row: Run) -> Run | None:

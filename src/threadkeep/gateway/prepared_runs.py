@@ -24,7 +24,7 @@ _log = logging.getLogger("threadkeep.gateway")
 
 
 @dataclass
-class Turn:
+class PreparedRun:
     """One run with all that it takes to carry it out. `given` is its input as `agent` takes it, made from `reply`."""
 
     container: Container
@@ -37,7 +37,7 @@ class Turn:
     given: Any
     agent: GuardedAgent
 
-    async def come(self) -> bool:
+    async def promote(self) -> bool:
         """Make a queued run the active one, if it is the first in line and none is active. Returns whether it is.
 
         What the runs before it have asked gets its answer from this one's input, by the same rules as if it came now.
